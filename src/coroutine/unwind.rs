@@ -1,0 +1,137 @@
+//! All panic policy of coroutines: the payload that unwinds a dropped one, and who gives up when.
+
+use std::any::Any;
+use std::panic;
+use std::process;
+use std::thread;
+
+use super::block::{Block, Outcome};
+
+/// How often a dropped coroutine is told to unwind before it is given up.
+///
+/// A body that catches the unwind and suspends again uses up one attempt each time.
+pub const UNWIND_ATTEMPTS: u32 = 1_000;
+
+/// The payload that unwinds the coroutine of this block.
+struct Unwind(Block);
+
+// SAFETY: the block is only compared, never followed.
+unsafe impl Send for Unwind {}
+
+/// Starts to unwind the coroutine that is told to, without a message.
+#[cold]
+pub(super) fn raise(block: Block) -> ! {
+    panic::resume_unwind(Box::new(Unwind(block)))
+}
+
+/// Whether a payload is the one that [`raise`] threw for this block.
+fn is_ours(payload: &(dyn Any + Send), block: Block) -> bool {
+    payload.downcast_ref::<Unwind>().is_some_and(|unwind| unwind.0 == block)
+}
+
+/// How [`unwind`] ended.
+pub(super) enum Unwound {
+    /// The stack is empty.
+    Done,
+    /// The stack is empty, but the body panicked on its way with this payload.
+    Panicked(Box<dyn Any + Send>),
+    /// The body would not end: its stack is still in use.
+    Refused,
+}
+
+/// Empties the stack of a fresh or suspended coroutine; does not release it.
+///
+/// # Safety
+///
+/// The block must have been made for `Y` and `R`, and be fresh or suspended.
+pub(super) unsafe fn unwind<Y, R>(block: Block) -> Unwound {
+    // SAFETY: the contract is passed on.
+    unsafe {
+        if !block.started() {
+            return match panic::catch_unwind(panic::AssertUnwindSafe(|| block.drop_body())) {
+                Ok(()) => Unwound::Done,
+                Err(payload) => Unwound::Panicked(payload),
+            };
+        }
+        if cfg!(panic = "abort") {
+            return Unwound::Refused;
+        }
+        for _ in 0..UNWIND_ATTEMPTS {
+            match block.run::<(), Y, R>(None) {
+                // It caught the unwind and suspended again, or a destructor did: once more.
+                Outcome::Yield(value) => drop(value),
+                Outcome::Return(value) => {
+                    drop(value);
+                    return Unwound::Done;
+                }
+                Outcome::Panic(payload) if is_ours(&*payload, block) => return Unwound::Done,
+                Outcome::Panic(payload) => return Unwound::Panicked(payload),
+            }
+        }
+        Unwound::Refused
+    }
+}
+
+/// Unwinds an owning coroutine and releases its stack, or leaks it.
+///
+/// # Safety
+///
+/// As for [`unwind`]; the block must not be used afterwards.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn discard<Y, R>(block: Block) {
+    // SAFETY: the contract is passed on. A coroutine that refused to end keeps its stack for ever:
+    // what it owns is 'static, so nothing that it holds can dangle.
+    unsafe {
+        match unwind::<Y, R>(block) {
+            Unwound::Done => block.release(),
+            Unwound::Panicked(payload) => {
+                block.release();
+                pass_on(payload);
+            }
+            Unwound::Refused if cfg!(panic = "abort") => {}
+            Unwound::Refused => eprintln!("pirn: {}; its stack is leaked", Refusal(block)),
+        }
+    }
+}
+
+/// Unwinds a coroutine that may hold borrows; does not release its stack.
+///
+/// # Safety
+///
+/// As for [`unwind`].
+pub(super) unsafe fn discard_scoped<Y, R>(block: Block) -> Result<(), Box<dyn Any + Send>> {
+    // SAFETY: the contract is passed on.
+    match unsafe { unwind::<Y, R>(block) } {
+        Unwound::Done => Ok(()),
+        Unwound::Panicked(payload) => Err(payload),
+        Unwound::Refused => {
+            eprintln!("pirn: {}; its borrows end with the scope: aborting", Refusal(block));
+            process::abort()
+        }
+    }
+}
+
+/// Lets a panic go on that came up while a coroutine was dropped.
+///
+/// During another panic it is dropped: the hook has printed its message, and a second unwind would
+/// abort the process.
+pub(super) fn pass_on(payload: Box<dyn Any + Send>) {
+    if !thread::panicking() {
+        panic::resume_unwind(payload);
+    }
+}
+
+/// The complaint about a body that goes on suspending.
+struct Refusal(Block);
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.describe(f);
+        if cfg!(panic = "abort") {
+            f.write_str(" is suspended, and with panic=abort it cannot be unwound")
+        } else {
+            write!(f, " caught {UNWIND_ATTEMPTS} unwinds and suspended again each time")
+        }
+    }
+}
