@@ -1,0 +1,12 @@
+#![doc = include_str!("../README.md")]
+#![deny(unsafe_op_in_unsafe_fn)]
+#![debugger_visualizer(gdb_script_file = "../tools/gdb/pirn.py")]
+
+pub mod context;
+pub mod coroutine;
+mod sched;
+pub mod stack;
+pub mod thread;
+pub mod time;
+
+pub use sched::{Builder, Deadlock, FiberReport, Handle, Runtime, fibers, run};

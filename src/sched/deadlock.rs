@@ -1,0 +1,152 @@
+//! The report that nothing can ever run again, and the listing of fibers that it is made of.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::error::Error;
+use std::fmt;
+use std::panic::Location;
+
+use super::carrier::Carrier;
+use super::fiber::Waiting;
+use super::party::ThreadId;
+use super::task::Task;
+
+/// Fibers listed by `Display`; a report of a million is of no use.
+const LISTED: usize = 1_000;
+
+/// One fiber that has not ended: who it is, where it came from, what it waits for.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct FiberReport {
+    id: ThreadId,
+    description: String,
+    name: Option<String>,
+    spawned_at: &'static Location<'static>,
+    state: String,
+    backtrace: Option<Backtrace>,
+}
+
+impl FiberReport {
+    /// The fiber's id.
+    pub fn id(&self) -> ThreadId {
+        self.id
+    }
+
+    /// The fiber's name, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Where it was spawned.
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.spawned_at
+    }
+
+    /// What it does or waits for, as a phrase: "is runnable", "waits to join fiber 'x' (id 3)".
+    pub fn state(&self) -> &str {
+        &self.state
+    }
+
+    /// Where it is suspended, if that was asked for and its stack had room to find out.
+    pub fn backtrace(&self) -> Option<&Backtrace> {
+        self.backtrace.as_ref()
+    }
+}
+
+impl fmt::Display for FiberReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.description, self.state)?;
+        match &self.backtrace {
+            Some(backtrace) if backtrace.status() == BacktraceStatus::Captured => {
+                write!(f, "\n{backtrace}")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Nothing can ever run again, although the main fiber has not ended: who waits for what.
+///
+/// [`Runtime::run`](crate::Runtime::run) returns it as an error. With `RUST_BACKTRACE` set it holds
+/// a backtrace of each fiber.
+#[derive(Debug)]
+pub struct Deadlock {
+    fibers: Vec<FiberReport>,
+}
+
+impl Deadlock {
+    pub(crate) fn of(carrier: &Carrier) -> Self {
+        // The same rule as for panics: backtraces if RUST_BACKTRACE asks for them.
+        let wanted = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
+        Deadlock { fibers: list(carrier, wanted) }
+    }
+
+    /// The fibers that had not ended, in the order in which they were spawned.
+    pub fn fibers(&self) -> &[FiberReport] {
+        &self.fibers
+    }
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.fibers.len();
+        let (fibers, wait) = if count == 1 { ("fiber", "waits") } else { ("fibers", "wait") };
+        write!(f, "deadlock: {count} {fibers} {wait}, and nothing can wake any of them")?;
+        for fiber in self.fibers.iter().take(LISTED) {
+            write!(f, "\n  {fiber}")?;
+        }
+        if count > LISTED {
+            write!(f, "\n  … and {} more", count - LISTED)?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for Deadlock {}
+
+/// Lists every fiber of a carrier, in the order in which they were spawned.
+pub(crate) fn list(carrier: &Carrier, backtraces: bool) -> Vec<FiberReport> {
+    let mut tasks: Vec<&Task> = carrier.registry().iter().collect();
+    tasks.sort_unstable_by_key(|task| task.party.id);
+    tasks.into_iter().map(|task| report(carrier, task, backtraces)).collect()
+}
+
+fn report(carrier: &Carrier, task: &Task, backtrace: bool) -> FiberReport {
+    let mut description = String::new();
+    let _ = task.describe(&mut description);
+    FiberReport {
+        id: task.party.id,
+        description,
+        name: task.party.name.as_deref().map(String::from),
+        spawned_at: task.spawned_at,
+        state: state(carrier, task),
+        backtrace: if backtrace { carrier.backtrace_of(task) } else { None },
+    }
+}
+
+fn state(carrier: &Carrier, task: &Task) -> String {
+    // SAFETY: a registered task's fiber is alive.
+    let waiting = match unsafe { task.fiber.get().as_ref() } {
+        None if carrier.is_starved(task) => return "waits for a stack".to_owned(),
+        None => return "has not begun".to_owned(),
+        Some(fiber) => fiber.waiting.get(),
+    };
+    if carrier.current_task().is_some_and(|current| std::ptr::eq(current, task)) {
+        return "is running".to_owned();
+    }
+    match waiting {
+        Waiting::Nothing => "is runnable".to_owned(),
+        Waiting::Sleep(_) => "sleeps".to_owned(),
+        Waiting::Park(deadline) if deadline.is_far_future() => {
+            "is parked until somebody unparks it".to_owned()
+        }
+        Waiting::Park(_) => "is parked until somebody unparks it or its time is up".to_owned(),
+        Waiting::Join(other) => {
+            let mut text = "waits to join ".to_owned();
+            // SAFETY: the one that joins holds the handle, and with it a reference.
+            let _ = unsafe { (*other).describe(&mut text) };
+            text
+        }
+        Waiting::Scope(1) => "waits for 1 fiber of its scope".to_owned(),
+        Waiting::Scope(count) => format!("waits for {count} fibers of its scope"),
+    }
+}

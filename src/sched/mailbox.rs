@@ -1,0 +1,124 @@
+//! How other threads reach a carrier: a list of tasks to run, and a way to wake it.
+//!
+//! The list is a Treiber stack of tasks, linked through the tasks themselves (a task is woken once
+//! at a time); the carrier takes the whole list with one exchange and turns it round, which makes it
+//! first in, first out.
+//!
+//! No lost wake-up: the sender publishes its task and then looks whether the carrier sleeps; the
+//! carrier declares that it sleeps and then looks at the list. Both with sequentially consistent
+//! accesses, so one of the two sees the other.
+//!
+//! Mailboxes are never freed, but reused by later runtimes: a sender that has just handed over the
+//! task that a runtime was waiting for may still look at `sleeping` when that runtime is gone. The
+//! worst that can happen then is that a carrier wakes for nothing.
+
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::task::Task;
+use super::wait::{futex_wait, futex_wake};
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Mailbox {
+    /// The newest task handed over.
+    head: AtomicPtr<Task>,
+    /// 1 while the carrier sleeps, or is about to.
+    sleeping: AtomicU32,
+}
+
+/// Mailboxes without a carrier.
+static FREE: Mutex<Vec<&'static Mailbox>> = Mutex::new(Vec::new());
+
+impl Mailbox {
+    /// An empty mailbox, which nobody else uses.
+    pub(crate) fn claim() -> &'static Mailbox {
+        let reused = FREE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+        reused.unwrap_or_else(|| {
+            Box::leak(Box::new(Mailbox {
+                head: AtomicPtr::new(ptr::null_mut()),
+                sleeping: AtomicU32::new(0),
+            }))
+        })
+    }
+
+    /// Gives the mailbox back; it must be empty, and nobody may still have a task to send to it.
+    pub(crate) fn free(&'static self) {
+        debug_assert!(self.is_empty());
+        FREE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(self);
+    }
+
+    /// Hands a task over, and wakes the carrier if it sleeps.
+    pub(crate) fn send(&self, task: *const Task) {
+        // SAFETY: whoever sends has the right to do so exclusively: it claimed the task's wait, or
+        // has just made the task.
+        let link = unsafe { &(*task).mail_link };
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            // Relaxed: published by the exchange below.
+            link.store(head, Ordering::Relaxed);
+            // SeqCst: before the look at `sleeping`; includes the release of what we did so far.
+            match self.head.compare_exchange_weak(
+                head,
+                task.cast_mut(),
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(now) => head = now,
+            }
+        }
+        self.wake();
+    }
+
+    /// Wakes the carrier if it sleeps.
+    pub(crate) fn wake(&self) {
+        if self.sleeping.load(Ordering::SeqCst) == 1
+            && self.sleeping.swap(0, Ordering::Relaxed) == 1
+        {
+            futex_wake(&raw const self.sleeping);
+        }
+    }
+
+    /// Whether nothing has been handed over.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        // Relaxed: a stale answer is corrected by the next look, or by the look before sleeping.
+        self.head.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Takes all tasks, the earliest first.
+    pub(crate) fn take(&self, mut each: impl FnMut(*const Task)) {
+        // Acquire: what the senders did before is visible to the tasks.
+        let mut newest = self.head.swap(ptr::null_mut(), Ordering::Acquire);
+        let mut earliest: *mut Task = ptr::null_mut();
+        while !newest.is_null() {
+            // SAFETY: the list is ours now; tasks in it are alive, for they have yet to run.
+            unsafe {
+                let next = (*newest).mail_link.load(Ordering::Relaxed);
+                (*newest).mail_link.store(earliest, Ordering::Relaxed);
+                earliest = newest;
+                newest = next;
+            }
+        }
+        while !earliest.is_null() {
+            // SAFETY: as above; the link is read before the task may run.
+            let next = unsafe { (*earliest).mail_link.load(Ordering::Relaxed) };
+            each(earliest);
+            earliest = next;
+        }
+    }
+
+    /// Sleeps until something is handed over, at most for `timeout`. May return early.
+    pub(crate) fn sleep(&self, timeout: Option<Duration>) {
+        self.sleeping.store(1, Ordering::SeqCst);
+        // SeqCst: after the declaration; pairs with `send`.
+        if self.head.load(Ordering::SeqCst).is_null() {
+            futex_wait(&raw const self.sleeping, 1, timeout);
+        }
+        self.sleeping.store(0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,75 @@
+//! Floor 3: tasks, and who runs when.
+//!
+//! A [`Runtime`] has one carrier (the thread that calls [`run`]), which runs *tasks*. A task is
+//! today a fiber: a closure that gets a stack when it first runs. The parts, from the outside in:
+//!
+//! * `runtime`: settings, the life of a runtime, handles for other threads;
+//! * `spawn`: how a closure becomes a task;
+//! * `carrier`: the run queue, switching, waiting, the loop, the end;
+//! * `task`: the record of closure and result; `fiber`: a task on a stack;
+//! * `wait`: the one parking primitive, `party`: whoever can wait on it;
+//! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of;
+//! * `deadlock`, `watchdog`, `hook`: reports.
+
+pub(crate) mod carrier;
+pub(crate) mod clock;
+mod deadlock;
+mod debugger;
+mod fiber;
+mod foreign;
+mod hook;
+mod mailbox;
+pub(crate) mod party;
+mod queue;
+mod registry;
+mod runtime;
+pub(crate) mod scope;
+pub(crate) mod spawn;
+mod task;
+mod timer;
+pub(crate) mod wait;
+mod watchdog;
+
+pub use deadlock::{Deadlock, FiberReport};
+pub(crate) use fiber::Waiting;
+pub use runtime::{Builder, Handle, Runtime, run};
+pub use task::Cancelled;
+pub(crate) use task::{Task, drop_quietly};
+
+use carrier::Carrier;
+use clock::Instant;
+use party::Party;
+use wait::Epoch;
+
+/// Waits until the epoch, begun by the calling party, is claimed, or the deadline passes.
+///
+/// On a fiber of a runtime this switches away; on an OS thread it sleeps. It never unwinds: the
+/// caller puts its records in order, finishes the epoch, and calls
+/// [`check_cancelled`](carrier::check_cancelled).
+#[inline]
+pub(crate) fn wait(party: &Party, epoch: Epoch, waiting: Waiting, deadline: Instant) {
+    match Carrier::current() {
+        Some(carrier) => carrier.wait(epoch, waiting, deadline),
+        None => party.waiter.block(epoch, (!deadline.is_far_future()).then_some(deadline)),
+    }
+}
+
+/// Lists every fiber of the calling fiber's runtime that has not ended, in the order in which they
+/// were spawned; with backtraces of the suspended ones on request.
+///
+/// A backtrace costs some microseconds a fiber, and more when it is printed. A fiber with less than
+/// 16 KiB of stack left has none. Outside a runtime the list is empty.
+///
+/// ```
+/// pirn::run(|| {
+///     let sleeper = pirn::thread::Builder::new().name("sleeper").spawn(pirn::thread::park).unwrap();
+///     pirn::thread::yield_now();
+///     let fibers = pirn::fibers(false);
+///     assert_eq!(fibers[1].name(), Some("sleeper"));
+///     assert_eq!(fibers[1].state(), "is parked until somebody unparks it");
+///     sleeper.thread().unpark();
+/// });
+/// ```
+pub fn fibers(backtraces: bool) -> Vec<FiberReport> {
+    Carrier::current().map(|carrier| deadlock::list(carrier, backtraces)).unwrap_or_default()
+}

@@ -1,0 +1,203 @@
+//! Whoever can wait and be woken: a task of a runtime, or an OS thread.
+//!
+//! Both have the same header, so that everything that wakes (a finished task, an unpark, later a
+//! channel or a lock) needs to know only that. Handles to it are counted references.
+
+use std::cell::OnceCell;
+use std::fmt;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use super::carrier::Carrier;
+use super::mailbox::Mailbox;
+use super::task::Task;
+use super::wait::{Claim, Epoch, Outcome, Waiter};
+
+/// Identifies a fiber or an OS thread, uniquely in the process.
+///
+/// The upper bits number the runtime (0: none, an OS thread), the lower ones count within it: the
+/// main fiber is number 0, the others follow in the order in which they were spawned.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId(u64);
+
+const NUMBER_BITS: u32 = 48;
+
+impl ThreadId {
+    pub(crate) fn new(runtime: u16, number: u64) -> Self {
+        ThreadId(u64::from(runtime) << NUMBER_BITS | number)
+    }
+
+    /// The number within the runtime, as reports and the debugger show it.
+    pub fn number(self) -> u64 {
+        self.0 & ((1 << NUMBER_BITS) - 1)
+    }
+}
+
+impl fmt::Debug for ThreadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ThreadId({})", self.number())
+    }
+}
+
+/// The common header of tasks and OS threads.
+#[repr(C)]
+pub(crate) struct Party {
+    pub(crate) waiter: Waiter,
+    refs: AtomicU32,
+    /// Where a task that was parked is handed over; `None` for an OS thread, which is never parked.
+    home: Option<&'static Mailbox>,
+    pub(crate) id: ThreadId,
+    pub(crate) name: Option<Box<str>>,
+    destroy: unsafe fn(NonNull<Party>),
+}
+
+impl Party {
+    /// A header with one reference, which belongs to the caller.
+    pub(crate) fn new(
+        id: ThreadId,
+        name: Option<Box<str>>,
+        home: Option<&'static Mailbox>,
+        destroy: unsafe fn(NonNull<Party>),
+    ) -> Self {
+        Party { waiter: Waiter::new(), refs: AtomicU32::new(1), home, id, name, destroy }
+    }
+
+    /// Whether this is a task of the carrier with this mailbox.
+    pub(crate) fn is_at_home(&self, mailbox: &'static Mailbox) -> bool {
+        self.home.is_some_and(|home| std::ptr::eq(home, mailbox))
+    }
+
+    /// How many references there are: a hint, for the deadlock detector.
+    pub(crate) fn references(&self) -> u32 {
+        self.refs.load(Ordering::Relaxed)
+    }
+
+    /// Ends a wait with this outcome, and sees to it that the waiter runs. False: it had ended.
+    pub(crate) fn notify(&self, epoch: Epoch, outcome: Outcome) -> bool {
+        let claim = self.waiter.claim(epoch, outcome);
+        self.wake(claim)
+    }
+
+    /// `unpark` for whatever this is.
+    pub(crate) fn unpark(&self) {
+        let claim = self.waiter.unpark();
+        self.wake(claim);
+    }
+
+    #[inline]
+    fn wake(&self, claim: Claim) -> bool {
+        match claim {
+            Claim::Lost => return false,
+            Claim::Awake => {}
+            Claim::Parked => self.schedule(),
+            Claim::Blocked => Waiter::wake_blocked(&raw const self.waiter),
+        }
+        true
+    }
+
+    /// Makes a task runnable whose parked wait the caller has claimed.
+    #[inline]
+    fn schedule(&self) {
+        let task: *const Task = (&raw const *self).cast();
+        match Carrier::current() {
+            // SAFETY: only tasks have a home, and a parked task is alive and has a fiber.
+            Some(carrier) if self.is_at_home(carrier.mailbox()) => unsafe {
+                carrier.make_runnable(task)
+            },
+            _ => self.home.expect("only tasks are parked").send(task),
+        }
+    }
+}
+
+/// A counted reference to a [`Party`].
+pub(crate) struct PartyRef(NonNull<Party>);
+
+// SAFETY: parties are made to be woken from anywhere: the waiter and the count are atomic, the rest
+// does not change.
+unsafe impl Send for PartyRef {}
+// SAFETY: as above.
+unsafe impl Sync for PartyRef {}
+
+impl PartyRef {
+    /// Takes over a reference that the caller owns.
+    ///
+    /// # Safety
+    ///
+    /// The party must be alive, with a reference to give away.
+    pub(crate) unsafe fn from_owned(party: NonNull<Party>) -> Self {
+        PartyRef(party)
+    }
+
+    /// A further reference to a living party.
+    pub(crate) fn share(party: &Party) -> Self {
+        // Relaxed: a new reference comes from an existing one.
+        party.refs.fetch_add(1, Ordering::Relaxed);
+        PartyRef(NonNull::from(party))
+    }
+}
+
+impl Clone for PartyRef {
+    fn clone(&self) -> Self {
+        PartyRef::share(self)
+    }
+}
+
+impl Deref for PartyRef {
+    type Target = Party;
+
+    fn deref(&self) -> &Party {
+        // SAFETY: the reference keeps it alive.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for PartyRef {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this gives the reference back.
+        unsafe { release(self.0) }
+    }
+}
+
+/// Gives a reference back, and frees the party with the last one.
+///
+/// # Safety
+///
+/// The caller must own a reference.
+#[inline]
+pub(crate) unsafe fn release(party: NonNull<Party>) {
+    // SAFETY: alive by the caller's reference; after the decrement only the last one touches it.
+    unsafe {
+        // Release: what we did with it happens before it is freed.
+        if party.as_ref().refs.fetch_sub(1, Ordering::Release) == 1 {
+            // Acquire: … and what the others did as well.
+            fence(Ordering::Acquire);
+            (party.as_ref().destroy)(party);
+        }
+    }
+}
+
+thread_local! {
+    /// This OS thread as a party, made when it first waits.
+    static THREAD: OnceCell<PartyRef> = const { OnceCell::new() };
+}
+
+/// The calling OS thread.
+pub(crate) fn os_thread() -> PartyRef {
+    // While thread-locals are being destroyed a party of its own serves each call.
+    THREAD
+        .try_with(|thread| thread.get_or_init(new_os_thread).clone())
+        .unwrap_or_else(|_| new_os_thread())
+}
+
+fn new_os_thread() -> PartyRef {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let id = ThreadId::new(0, NEXT.fetch_add(1, Ordering::Relaxed));
+    let name = std::thread::current().name().map(Box::from);
+    let party = Box::new(Party::new(id, name, None, |party| {
+        // SAFETY: made by the box below, and this was the last reference.
+        drop(unsafe { Box::from_raw(party.as_ptr()) });
+    }));
+    PartyRef(NonNull::from(Box::leak(party)))
+}

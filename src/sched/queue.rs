@@ -1,0 +1,176 @@
+//! The run queue of a carrier: a ring of runnable things, first in, first out.
+//!
+//! A ring, not a linked list: the carrier looks a few places ahead and prefetches what it will run
+//! next, without touching the tasks in between. Owned by one thread; others hand work over by the
+//! [mailbox](super::mailbox).
+
+use std::ptr;
+
+use super::fiber::Fiber;
+use super::task::Task;
+
+/// What stands in the run queue: a fiber that was started, or a task that needs a stack first.
+///
+/// One word; the lowest bit tells which. Later kinds of tasks take further bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Runnable(*mut u8);
+
+/// A [`Runnable`], taken apart.
+pub(crate) enum Kind {
+    /// Suspended: switch to it.
+    Started(*mut Fiber),
+    /// Not yet begun: find it a stack.
+    Fresh(*const Task),
+}
+
+const FRESH: usize = 1;
+
+impl Runnable {
+    #[inline(always)]
+    pub(crate) fn started(fiber: *mut Fiber) -> Self {
+        Runnable(fiber.cast())
+    }
+
+    #[inline(always)]
+    pub(crate) fn fresh(task: *const Task) -> Self {
+        Runnable(task.cast_mut().cast::<u8>().map_addr(|address| address | FRESH))
+    }
+
+    #[inline(always)]
+    pub(crate) fn kind(self) -> Kind {
+        if self.0.addr() & FRESH == 0 {
+            Kind::Started(self.0.cast())
+        } else {
+            Kind::Fresh(self.0.map_addr(|address| address & !FRESH).cast_const().cast())
+        }
+    }
+}
+
+/// A growing ring buffer.
+pub(crate) struct RunQueue {
+    /// Its length is a power of two.
+    ring: Box<[Runnable]>,
+    /// Ever-growing positions; masked on use. `head <= tail`.
+    head: usize,
+    tail: usize,
+}
+
+/// How far ahead the control block of a fiber is prefetched, and how far ahead the frame that its
+/// stack pointer points to. The second needs the first to have arrived.
+const AHEAD_BLOCK: usize = 6;
+const AHEAD_FRAME: usize = 3;
+
+impl RunQueue {
+    pub(crate) fn new() -> Self {
+        RunQueue { ring: vec![Runnable(ptr::null_mut()); 256].into_boxed_slice(), head: 0, tail: 0 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.tail - self.head
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
+    #[inline(always)]
+    fn at(&self, position: usize) -> Runnable {
+        let index = position & (self.ring.len() - 1);
+        // SAFETY: masked by the length, a power of two.
+        unsafe { *self.ring.get_unchecked(index) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn push(&mut self, runnable: Runnable) {
+        if self.len() == self.ring.len() {
+            self.grow();
+        }
+        let index = self.tail & (self.ring.len() - 1);
+        // SAFETY: masked by the length, a power of two.
+        unsafe { *self.ring.get_unchecked_mut(index) = runnable };
+        self.tail += 1;
+    }
+
+    #[inline(always)]
+    pub(crate) fn pop(&mut self) -> Option<Runnable> {
+        if self.is_empty() {
+            return None;
+        }
+        let runnable = self.at(self.head);
+        self.head += 1;
+        self.prefetch();
+        Some(runnable)
+    }
+
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> Option<Runnable> {
+        (!self.is_empty()).then(|| self.at(self.head))
+    }
+
+    /// Warms the caches for what runs soon: with many fibers the misses cost more than the switch.
+    #[inline(always)]
+    fn prefetch(&self) {
+        if self.len() > AHEAD_BLOCK {
+            // SAFETY: queued fibers are alive. A fresh task is not a fiber, and is left alone.
+            unsafe {
+                if let Kind::Started(fiber) = self.at(self.head + AHEAD_BLOCK).kind() {
+                    Fiber::prefetch_block(fiber);
+                }
+                if let Kind::Started(fiber) = self.at(self.head + AHEAD_FRAME).kind() {
+                    Fiber::prefetch_frame(fiber);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let mut ring = Vec::with_capacity(self.ring.len() * 2);
+        ring.extend((self.head..self.tail).map(|position| self.at(position)));
+        (self.head, self.tail) = (0, ring.len());
+        ring.resize(ring.capacity().next_power_of_two(), Runnable(ptr::null_mut()));
+        self.ring = ring.into_boxed_slice();
+    }
+
+    /// Takes out everything, in order.
+    pub(crate) fn drain(&mut self) -> Vec<Runnable> {
+        std::iter::from_fn(|| {
+            let runnable = (!self.is_empty()).then(|| self.at(self.head))?;
+            self.head += 1;
+            Some(runnable)
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_first_in_first_out_across_growth() {
+        let mut queue = RunQueue::new();
+        let entry = |n: usize| Runnable::fresh(ptr::without_provenance(n * 16));
+        let (mut pushed, mut popped) = (0, 0);
+        for round in 0..2_000 {
+            for _ in 0..3 {
+                queue.push(entry(pushed));
+                pushed += 1;
+            }
+            for _ in 0..(if round < 1_000 { 2 } else { 4 }) {
+                if let Some(runnable) = queue.pop() {
+                    assert!(runnable == entry(popped));
+                    popped += 1;
+                }
+            }
+        }
+        for runnable in queue.drain() {
+            assert!(runnable == entry(popped));
+            popped += 1;
+        }
+        assert_eq!((popped, queue.len()), (pushed, 0));
+    }
+}

@@ -1,0 +1,421 @@
+//! A runtime: one carrier and what other threads may know of it.
+
+use std::fmt;
+use std::io;
+use std::panic::{self, AssertUnwindSafe, Location};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::Result;
+use std::time::Duration;
+
+use super::carrier::Carrier;
+use super::deadlock::Deadlock;
+use super::mailbox::Mailbox;
+use super::party::ThreadId;
+use super::task::{self, Spec, Task};
+use super::watchdog::Watchdog;
+use super::{hook, spawn};
+use crate::stack::{self, SizeClass, StackConfig, StackError};
+use crate::thread::JoinHandle;
+
+/// What every part of a runtime, and its handles, share.
+pub(crate) struct Shared {
+    pub(crate) mailbox: &'static Mailbox,
+    number: u16,
+    next_id: AtomicU64,
+    /// False once the carrier has begun to close: nothing may be handed over any more.
+    open: Mutex<bool>,
+    /// [`Handle`]s in existence: each may bring work at any time.
+    handles: AtomicUsize,
+    /// OS threads that belong to the runtime.
+    own_threads: AtomicUsize,
+    /// Why the last stack could not be had, until one is given back.
+    shortage: Mutex<Option<StackError>>,
+    short_of_stacks: AtomicBool,
+    /// Panics that nobody can observe any more: report at the end, by id.
+    unobserved: Mutex<Vec<(ThreadId, String)>>,
+    pub(crate) stack: StackConfig,
+    /// The class of `stack`.
+    pub(crate) stack_class: SizeClass,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Shared {
+    pub(crate) fn new_id(&self) -> ThreadId {
+        // Relaxed: only uniqueness matters; on one carrier the order is that of the calls.
+        ThreadId::new(self.number, self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn has_handles(&self) -> bool {
+        // Relaxed: a stale answer is corrected when the carrier looks again.
+        self.handles.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn own_threads(&self) -> usize {
+        self.own_threads.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_own_thread(&self, change: isize) {
+        // Relaxed: a count.
+        self.own_threads.fetch_add(change.cast_unsigned(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_stack_shortage(&self, error: Option<StackError>) {
+        let mut shortage = lock(&self.shortage);
+        // Relaxed: a hint; the error itself is under the lock.
+        self.short_of_stacks.store(error.is_some(), Ordering::Relaxed);
+        *shortage = error;
+    }
+
+    /// Why no further fiber could get a stack now.
+    #[inline]
+    pub(crate) fn stack_shortage(&self) -> io::Result<()> {
+        if !self.short_of_stacks.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match &*lock(&self.shortage) {
+            Some(error) => Err(error.clone().into()),
+            None => Ok(()),
+        }
+    }
+
+    /// From now on nothing is handed over from outside.
+    pub(crate) fn close(&self) {
+        *lock(&self.open) = false;
+    }
+
+    /// Hands a new task to the carrier, from any thread. False: it is closed.
+    pub(crate) fn send(&self, task: &Task) -> bool {
+        let open = lock(&self.open);
+        if *open {
+            self.mailbox.send(task);
+        }
+        *open
+    }
+
+    /// Notes a panic that nobody can observe any more.
+    pub(crate) fn report_unobserved(&self, task: &Task, message: String) {
+        let text = task.unobserved(&message);
+        if *lock(&self.open) {
+            lock(&self.unobserved).push((task.party.id, text));
+        } else {
+            eprintln!("pirn: {text}");
+        }
+    }
+
+    fn print_unobserved(&self) {
+        let mut reports = std::mem::take(&mut *lock(&self.unobserved));
+        reports.sort();
+        for (_, text) in reports {
+            eprintln!("pirn: {text}");
+        }
+    }
+}
+
+/// Settings of a [`Runtime`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let runtime = pirn::Builder::new()
+///     .stack_size(64 * 1024)
+///     .watchdog(Duration::from_millis(200))
+///     .build()?;
+/// assert_eq!(runtime.run(|| 6 * 7).unwrap(), 42);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct Builder {
+    stack: StackConfig,
+    main_stack: usize,
+    watchdog: Option<Duration>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder::new()
+    }
+}
+
+/// The main fiber's stack: as much as an ordinary main thread has. Only what is touched counts.
+const MAIN_STACK: usize = 8 << 20;
+
+impl Builder {
+    /// One carrier, the default stacks, no watchdog.
+    pub const fn new() -> Self {
+        Builder { stack: StackConfig::DEFAULT, main_stack: MAIN_STACK, watchdog: None }
+    }
+
+    /// Usable bytes of stack of a fiber that does not ask for its own; rounded up.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack = self.stack.with_size(bytes);
+        self
+    }
+
+    /// Bytes of guard below each stack; rounded up to pages. See [`pirn::stack`](crate::stack).
+    pub fn guard_size(mut self, bytes: usize) -> Self {
+        self.stack = self.stack.with_guard(bytes);
+        self
+    }
+
+    /// Usable bytes of stack of the main fiber; the default is 8 MiB.
+    pub fn main_stack_size(mut self, bytes: usize) -> Self {
+        self.main_stack = bytes;
+        self
+    }
+
+    /// Watches the carrier: a task that runs for longer than `limit` without once coming back to
+    /// the scheduler is reported on stderr with a backtrace, once for each such stretch.
+    ///
+    /// The watch is an OS thread that looks every half of the limit. It takes the backtrace by
+    /// sending the carrier a signal (`SIGURG`), for which it installs a handler.
+    pub fn watchdog(mut self, limit: Duration) -> Self {
+        self.watchdog = Some(limit);
+        self
+    }
+
+    /// Makes the runtime; nothing runs before [`Runtime::run`].
+    ///
+    /// # Errors
+    ///
+    /// When a stack size is beyond what an address space holds.
+    pub fn build(self) -> io::Result<Runtime> {
+        self.stack.with_size(self.main_stack).class()?;
+        Ok(Runtime { shared: new_shared(self.stack, self.stack.class()?), builder: self })
+    }
+}
+
+fn new_shared(stack: StackConfig, stack_class: SizeClass) -> Arc<Shared> {
+    static NEXT: AtomicU16 = AtomicU16::new(1);
+    Arc::new(Shared {
+        mailbox: Mailbox::claim(),
+        // Wraps after 65,535 runtimes; ids need to differ among those that exist at once.
+        number: NEXT.fetch_add(1, Ordering::Relaxed).max(1),
+        next_id: AtomicU64::new(0),
+        open: Mutex::new(true),
+        handles: AtomicUsize::new(0),
+        own_threads: AtomicUsize::new(1),
+        shortage: Mutex::new(None),
+        short_of_stacks: AtomicBool::new(false),
+        unobserved: Mutex::new(Vec::new()),
+        stack,
+        stack_class,
+    })
+}
+
+/// A scheduler with one carrier, which runs a main fiber and everything that it spawns.
+///
+/// It is deterministic: runnable fibers take turns first in, first out, and the same program with
+/// the same input gives the same interleaving, timers aside.
+pub struct Runtime {
+    shared: Arc<Shared>,
+    builder: Builder,
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("builder", &self.builder).finish_non_exhaustive()
+    }
+}
+
+impl Runtime {
+    /// A runtime with default settings.
+    ///
+    /// # Errors
+    ///
+    /// None with today's settings; see [`Builder::build`].
+    pub fn new() -> io::Result<Runtime> {
+        Builder::new().build()
+    }
+
+    /// A handle by which other threads bring work.
+    ///
+    /// While one exists the runtime never reports a [`Deadlock`]: somebody may yet spawn the fiber
+    /// that wakes the others.
+    pub fn handle(&self) -> Handle {
+        Handle::new(self.shared.clone())
+    }
+
+    /// Runs `main` as the first fiber, on the calling thread, and returns its value.
+    ///
+    /// The thread is the carrier meanwhile. When `main` returns, whatever still waits is unwound:
+    /// destructors run, the newest fiber first, and fibers that never began just drop their
+    /// closures. (See [`pirn::thread`](crate::thread) for what a destructor may do then.) A panic
+    /// in a fiber that nobody joined is reported on stderr, in order of ids.
+    ///
+    /// # Errors
+    ///
+    /// [`Deadlock`] when nothing can ever run again and `main` has not returned: no fiber is
+    /// runnable, no timer is outstanding, no [`Handle`] exists, and no other OS thread can unpark
+    /// one. It lists every fiber. `main` is unwound then.
+    ///
+    /// # Panics
+    ///
+    /// With the payload of `main` if it panics, and when called within a runtime.
+    ///
+    /// # Aborts
+    ///
+    /// With `panic = "abort"`, on a deadlock: `main` cannot be unwound. And always when `main`, or a
+    /// fiber of a scope, catches every unwind and waits again, a thousand times over.
+    #[track_caller]
+    pub fn run<F, T>(self, main: F) -> std::result::Result<T, Deadlock>
+    where
+        F: FnOnce() -> T,
+    {
+        assert!(
+            Carrier::current().is_none(),
+            "a pirn runtime cannot be started within another one on the same thread"
+        );
+        stack::install_overflow_handler();
+        hook::install();
+        let config = self.builder.stack.with_size(self.builder.main_stack);
+        let class = config.class().expect("checked by `build`");
+        let spec = Spec {
+            id: self.shared.new_id(),
+            name: Some("main".into()),
+            home: self.shared.mailbox,
+            spawned_at: Location::caller(),
+            stack: class,
+            keep_float_control: false,
+            scoped: true,
+        };
+        // SAFETY: `Carrier::run` does not return before the main fiber has ended, or aborts.
+        let main = unsafe { task::create::<F, T>(spec, main) };
+        let carrier = Carrier::new(self.shared.clone());
+        let watchdog = self.builder.watchdog.map(|limit| Watchdog::start(limit, &carrier));
+        let deadlock = carrier.run(main);
+        drop(watchdog);
+        drop(carrier);
+        self.shared.print_unobserved();
+        if cfg!(panic = "abort")
+            && let Some(deadlock) = deadlock
+        {
+            // `main` cannot be unwound, and must not be left behind with its borrows.
+            eprintln!("pirn: {deadlock}");
+            std::process::abort();
+        }
+        // SAFETY: the handle's reference is ours, and the main task has ended.
+        let result: Result<T> = unsafe {
+            let result = main.as_ref().take();
+            Task::release(main);
+            result
+        };
+        match (deadlock, result) {
+            (None, Ok(value)) => Ok(value),
+            (None, Err(payload)) => panic::resume_unwind(payload),
+            (Some(deadlock), result) => {
+                // Usually the unwind that ended `main`; a value if it caught that.
+                let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(result)));
+                Err(deadlock)
+            }
+        }
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // After a run there is nothing left to do here; without one, handles may have brought work.
+        self.shared.close();
+        self.shared.mailbox.take(|task| {
+            // SAFETY: mailed tasks are alive; these never ran.
+            unsafe {
+                (*task).abandon();
+                (*task).complete();
+                Task::release(NonNull::new_unchecked(task.cast_mut()));
+            }
+        });
+        self.shared.mailbox.free();
+    }
+}
+
+/// Runs `main` on a default [`Runtime`] and returns its value.
+///
+/// ```
+/// let sum = pirn::run(|| {
+///     let other = pirn::thread::spawn(|| 2);
+///     1 + other.join().unwrap()
+/// });
+/// assert_eq!(sum, 3);
+/// ```
+///
+/// # Panics
+///
+/// With the payload of `main` if it panics; with a listing of all fibers if they deadlock
+/// ([`Runtime::run`] returns that as an error); when called within a runtime.
+#[track_caller]
+pub fn run<F, T>(main: F) -> T
+where
+    F: FnOnce() -> T,
+{
+    let runtime = Runtime::new().expect("the default settings are valid");
+    match runtime.run(main) {
+        Ok(value) => value,
+        Err(deadlock) => panic!("{deadlock}"),
+    }
+}
+
+/// Brings work to a [`Runtime`] from any thread.
+///
+/// ```
+/// let runtime = pirn::Runtime::new()?;
+/// let handle = runtime.handle();
+/// let other = std::thread::spawn(move || handle.spawn(|| 20 + 1).join().unwrap() * 2);
+/// runtime.run(|| {
+///     while !other.is_finished() {
+///         pirn::thread::sleep(std::time::Duration::from_millis(1));
+///     }
+///     assert_eq!(other.join().unwrap(), 42);
+/// }).unwrap();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Handle {
+    fn new(shared: Arc<Shared>) -> Self {
+        // Relaxed: a count.
+        shared.handles.fetch_add(1, Ordering::Relaxed);
+        Handle { shared }
+    }
+
+    /// Spawns a fiber on the runtime.
+    ///
+    /// If the runtime has ended, or ends before the fiber does, `join` returns an error whose
+    /// payload is [`Cancelled`](crate::thread::Cancelled). A runtime that has not been run yet
+    /// keeps the fiber until it is.
+    #[track_caller]
+    pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        spawn::spawn_remote(&self.shared, Location::caller(), f)
+    }
+}
+
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        Handle::new(self.shared.clone())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Release: what this handle brought is in the mailbox before it is gone.
+        self.shared.handles.fetch_sub(1, Ordering::Release);
+        // The carrier may now find itself deadlocked.
+        self.shared.mailbox.wake();
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}

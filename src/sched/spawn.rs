@@ -1,0 +1,150 @@
+//! How a closure becomes a task.
+
+use std::io;
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::carrier::Carrier;
+use super::runtime::Shared;
+use super::scope::Tally;
+use super::task::{self, Spec, Task};
+use crate::stack::StackConfig;
+use crate::thread::JoinHandle;
+
+/// What `thread::Builder` knows.
+pub(crate) struct Request {
+    pub(crate) name: Option<Box<str>>,
+    /// Differences from the runtime's stack settings.
+    pub(crate) stack_size: Option<usize>,
+    pub(crate) guard_size: Option<usize>,
+    pub(crate) keep_float_control: bool,
+    /// The scope that waits for the task, whose closure may hold borrows then.
+    pub(crate) scope: Option<Rc<Tally>>,
+    pub(crate) spawned_at: &'static Location<'static>,
+}
+
+impl Request {
+    /// A request for all defaults.
+    #[inline]
+    pub(crate) fn plain(spawned_at: &'static Location<'static>) -> Self {
+        Request {
+            name: None,
+            stack_size: None,
+            guard_size: None,
+            keep_float_control: false,
+            scope: None,
+            spawned_at,
+        }
+    }
+
+    fn stack(&self, default: StackConfig) -> StackConfig {
+        let sized = self.stack_size.map_or(default, |bytes| default.with_size(bytes));
+        self.guard_size.map_or(sized, |bytes| sized.with_guard(bytes))
+    }
+}
+
+/// Spawns a task on the calling fiber's runtime.
+///
+/// # Errors
+///
+/// Outside a runtime; when the stack size is beyond reason; while stacks are exhausted.
+///
+/// # Safety
+///
+/// The lifetimes of `F` and `T` are forgotten: the caller sees to it that the task has ended, and
+/// its result is gone, before they end.
+pub(crate) unsafe fn spawn_local<F, T>(request: Request, f: F) -> io::Result<NonNull<Task>>
+where
+    F: FnOnce() -> T,
+{
+    let Some(carrier) = Carrier::current() else {
+        return Err(io::Error::other(
+            "pirn::thread::spawn was called outside a runtime; call it within pirn::run, \
+             or use a pirn::Handle",
+        ));
+    };
+    let shared = &carrier.shared;
+    shared.stack_shortage()?;
+    let stack = if request.stack_size.is_none() && request.guard_size.is_none() {
+        shared.stack_class
+    } else {
+        request.stack(shared.stack).class()?
+    };
+    let spec = Spec {
+        id: shared.new_id(),
+        name: request.name,
+        home: shared.mailbox,
+        spawned_at: request.spawned_at,
+        stack,
+        keep_float_control: request.keep_float_control,
+        scoped: request.scope.is_some(),
+    };
+    // SAFETY: the contract is passed on.
+    let task = unsafe { task::create::<F, T>(spec, f) };
+    if let Some(tally) = request.scope {
+        tally.begin_one();
+        // SAFETY: nobody else has seen the task yet.
+        unsafe { task.as_ref().scope.set(Some(tally)) };
+    }
+    if carrier.is_closing() {
+        refuse(task);
+    } else {
+        carrier.adopt(task);
+    }
+    Ok(task)
+}
+
+/// Spawns a task from any thread.
+pub(crate) fn spawn_remote<F, T>(
+    shared: &Arc<Shared>,
+    spawned_at: &'static Location<'static>,
+    f: F,
+) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let spec = Spec {
+        id: shared.new_id(),
+        name: None,
+        home: shared.mailbox,
+        spawned_at,
+        stack: shared.stack_class,
+        keep_float_control: false,
+        scoped: false,
+    };
+    // SAFETY: F and T are 'static.
+    let task = unsafe { task::create::<F, T>(spec, f) };
+    // SAFETY: alive by its two references.
+    if !shared.send(unsafe { task.as_ref() }) {
+        refuse(task);
+    }
+    // SAFETY: the handle's reference, for the T that the task was made with.
+    unsafe { JoinHandle::new(task) }
+}
+
+/// Ends a task that the runtime does not take any more.
+#[cold]
+fn refuse(task: NonNull<Task>) {
+    // SAFETY: nobody has seen the task yet: it never runs, and the runtime's reference is unused.
+    unsafe {
+        task.as_ref().abandon();
+        task.as_ref().complete();
+        if let Some(tally) = task.as_ref().scope.take() {
+            tally.end_one();
+        }
+        Task::release(task);
+    }
+}
+
+/// A join handle is dropped, and with it the last chance to see this panic.
+pub(crate) fn report_unobserved(task: &Task, message: String) {
+    match Carrier::current() {
+        Some(carrier) if task.party.is_at_home(carrier.mailbox()) => {
+            carrier.shared.report_unobserved(task, message);
+        }
+        _ => eprintln!("pirn: {}", task.unobserved(&message)),
+    }
+}

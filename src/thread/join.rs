@@ -1,0 +1,119 @@
+//! Join handles.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::thread::Result;
+
+use super::Thread;
+use crate::sched::carrier::{check_cancelled, current_party};
+use crate::sched::clock::Instant;
+use crate::sched::{self, Task, Waiting};
+
+/// Owns the right to a fiber's result. Dropping it detaches the fiber.
+///
+/// A handle may be sent to another OS thread if the result may, and joined there.
+pub struct JoinHandle<T> {
+    task: NonNull<Task>,
+    marker: PhantomData<T>,
+}
+
+// SAFETY: the task's shared parts are atomic, and the result moves to whoever joins.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: a shared handle gives away nothing but the id, the name and whether it has ended.
+unsafe impl<T: Send> Sync for JoinHandle<T> {}
+
+impl<T> JoinHandle<T> {
+    /// # Safety
+    ///
+    /// Takes over the handle's reference to the task, whose result must be a `T`.
+    #[inline]
+    pub(crate) unsafe fn new(task: NonNull<Task>) -> Self {
+        JoinHandle { task, marker: PhantomData }
+    }
+
+    #[inline]
+    pub(super) fn task(&self) -> &Task {
+        // SAFETY: alive by our reference.
+        unsafe { self.task.as_ref() }
+    }
+
+    /// The fiber.
+    pub fn thread(&self) -> Thread {
+        Thread::of(&self.task().party)
+    }
+
+    /// Whether `join` would return at once.
+    pub fn is_finished(&self) -> bool {
+        self.task().is_done()
+    }
+
+    /// Waits for the fiber to end and returns what its closure returned.
+    ///
+    /// # Errors
+    ///
+    /// The payload of its panic; [`Cancelled`](super::Cancelled) as the payload if the runtime ended
+    /// first.
+    #[inline]
+    pub fn join(self) -> Result<T> {
+        if !self.task().is_done() {
+            self.wait();
+            if !self.task().is_done() {
+                // Called off, in a destructor while the runtime ends.
+                return Err(Box::new(super::Cancelled::NEW));
+            }
+        }
+        let handle = ManuallyDrop::new(self);
+        // SAFETY: done, and taken once, since the handle is consumed. Its reference goes with it.
+        unsafe {
+            let result = handle.task().take();
+            Task::release(handle.task);
+            result
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) {
+        let party = current_party();
+        let epoch = party.waiter.begin();
+        // SAFETY: `join` consumes the handle: this happens once.
+        if !unsafe { self.task().set_joiner(party.clone(), epoch) } {
+            party.notify(epoch, crate::sched::wait::Outcome::Notified);
+        }
+        sched::wait(&party, epoch, Waiting::Join(self.task.as_ptr()), Instant::FAR_FUTURE);
+        check_cancelled(party.waiter.finish());
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// Gives the result up. Returns the message of a panic that nobody has observed.
+    pub(super) fn detach(self) -> Option<String> {
+        let handle = ManuallyDrop::new(self);
+        // SAFETY: the handle is consumed: this happens once, and its reference goes with it.
+        unsafe {
+            let message = handle.task().detach();
+            Task::release(handle.task);
+            message
+        }
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        // SAFETY: the handle's only drop; a joined or detached one is not dropped.
+        unsafe {
+            if let Some(message) = self.task().detach() {
+                sched::spawn::report_unobserved(self.task(), message);
+            }
+            Task::release(self.task);
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("thread", &self.thread()).finish_non_exhaustive()
+    }
+}

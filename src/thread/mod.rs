@@ -1,0 +1,290 @@
+//! Green threads with std's names: `use pirn::thread` where `use std::thread` stood.
+//!
+//! A thread here is a *fiber*: a closure on a stack of its own, run by the carrier of a
+//! [`Runtime`](crate::Runtime), which it shares with all others. It gives way only when it waits,
+//! yields or ends. It never changes its OS thread, so `spawn` takes any `'static` closure:
+//! it need not be `Send`.
+//!
+//! ```
+//! use pirn::thread;
+//!
+//! pirn::run(|| {
+//!     let handle = thread::spawn(|| "from a fiber");
+//!     assert_eq!(handle.join().unwrap(), "from a fiber");
+//! });
+//! ```
+//!
+//! # Order
+//!
+//! `spawn` does not run the child: it joins the end of the run queue, and so does a fiber that is
+//! woken, while the waker goes on. [`yield_now`] goes to the end as well. Among runnable fibers the
+//! order is first in, first out.
+//!
+//! # Panics
+//!
+//! As in std: a panic ends its fiber, and `join` returns the payload. The message names the fiber.
+//! A panic that nobody can observe any more, since the handle is gone, is reported once more when
+//! the runtime ends. A result or payload that nobody takes is dropped; if its destructor panics,
+//! that is reported and goes no further.
+//!
+//! # Waiting while panicking
+//!
+//! The panic count of std belongs to the OS thread: while a panic unwinds one fiber, no other may
+//! run on its carrier, or it would find itself panicking. So a destructor that waits during an
+//! unwind waits *in place*: [`yield_now`] does nothing, everything else blocks the whole carrier
+//! until a timer or another OS thread ends the wait. If nobody but a fiber of the same carrier could
+//! end it, the process aborts with a report. This holds for all blocking calls.
+//!
+//! # When the runtime ends
+//!
+//! Fibers that still wait are unwound: the call that they wait in panics with a private payload,
+//! without a message, so that destructors run. One that catches this is unwound again at its next
+//! wait, up to a thousand times; then it is reported and leaked. In a destructor during such an
+//! unwind a wait ends at once: `sleep`, `park` and `yield_now` return, `join` returns
+//! [`Cancelled`]. With `panic = "abort"` nothing is unwound: what waits is leaked.
+//!
+//! # Outside a runtime
+//!
+//! On a plain OS thread [`sleep`], [`park`], [`yield_now`], [`current`], [`JoinHandle::join`] and
+//! [`LocalKey`] work on that thread. Spawning needs a runtime: [`spawn`] panics without one, with a
+//! message; a [`Handle`](crate::Handle) spawns from anywhere.
+//!
+//! # Signals
+//!
+//! A signal mask belongs to the carrier, not to the fiber: a fiber that changes it must put it back
+//! before it waits. Handlers run on the stack of whatever fiber runs, unless they were installed
+//! with `SA_ONSTACK`; the smallest stack leaves room for one. No call of this module may be made
+//! from a signal handler.
+
+mod join;
+mod local;
+mod scope;
+
+use std::fmt;
+use std::io;
+use std::panic::Location;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::sched::carrier::{Carrier, check_cancelled, current_party};
+use crate::sched::clock::Instant;
+use crate::sched::party::{Party, PartyRef};
+use crate::sched::scope::Tally;
+use crate::sched::spawn::{Request, spawn_local};
+use crate::sched::{self, Waiting};
+
+pub use crate::sched::Cancelled;
+pub use crate::sched::party::ThreadId;
+pub use join::JoinHandle;
+pub(crate) use local::Locals;
+pub use local::{AccessError, LocalKey};
+pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use std::thread::{Result, panicking};
+
+/// Spawns a fiber on the caller's runtime.
+///
+/// It runs when its turn comes, on this OS thread. Dropping the handle detaches it.
+///
+/// # Panics
+///
+/// Outside a runtime, and while no stack can be had; [`Builder::spawn`] returns that as an error.
+#[track_caller]
+#[inline]
+pub fn spawn<F, T>(f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + 'static,
+    T: 'static,
+{
+    // SAFETY: F and T are 'static.
+    match unsafe { spawn_local(Request::plain(Location::caller()), f) } {
+        // SAFETY: the handle's reference, for the T that the task was made with.
+        Ok(task) => unsafe { JoinHandle::new(task) },
+        Err(error) => cannot_spawn(error),
+    }
+}
+
+#[cold]
+#[track_caller]
+fn cannot_spawn(error: io::Error) -> ! {
+    panic!("failed to spawn a fiber: {error}")
+}
+
+/// Settings of a fiber: name, stack, guard, floating-point control.
+///
+/// ```
+/// use pirn::thread;
+///
+/// pirn::run(|| {
+///     let child = thread::Builder::new()
+///         .name("deep")
+///         .stack_size(1 << 20)
+///         .spawn(|| thread::current().name().map(String::from))
+///         .unwrap();
+///     assert_eq!(child.join().unwrap().as_deref(), Some("deep"));
+/// });
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until it spawns"]
+pub struct Builder {
+    name: Option<String>,
+    stack_size: Option<usize>,
+    guard_size: Option<usize>,
+    keep_float_control: bool,
+}
+
+impl Builder {
+    /// No name, the runtime's stack settings, float control not kept.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// Names the fiber, for panic messages, reports and the debugger.
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Asks for at least so many usable bytes of stack.
+    pub fn stack_size(mut self, bytes: usize) -> Builder {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Asks for at least so many bytes of guard below the stack. See [`pirn::stack`](crate::stack).
+    pub fn guard_size(mut self, bytes: usize) -> Builder {
+        self.guard_size = Some(bytes);
+        self
+    }
+
+    /// Keeps the floating-point control words (rounding, flush to zero, traps) per fiber, at a few
+    /// nanoseconds a switch.
+    ///
+    /// Off by default: a new fiber starts with the default words; from then on they are the
+    /// carrier's, and a fiber that changes them must put them back before it waits.
+    pub fn keep_float_control(mut self, keep: bool) -> Builder {
+        self.keep_float_control = keep;
+        self
+    }
+
+    fn request(self, scope: Option<Rc<Tally>>, spawned_at: &'static Location<'static>) -> Request {
+        Request {
+            name: self.name.map(String::into_boxed_str),
+            stack_size: self.stack_size,
+            guard_size: self.guard_size,
+            keep_float_control: self.keep_float_control,
+            scope,
+            spawned_at,
+        }
+    }
+
+    /// Spawns the fiber.
+    ///
+    /// A stack is bound when the fiber first runs. If none can be had then, the fiber waits for one
+    /// to be given back, and from then until one is, `spawn` returns an error.
+    ///
+    /// # Errors
+    ///
+    /// Outside a runtime; when the stack size is beyond what an address space holds; and while
+    /// stacks are exhausted, in which case the error names the limit that was hit.
+    #[track_caller]
+    pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + 'static,
+        T: 'static,
+    {
+        let request = self.request(None, Location::caller());
+        // SAFETY: F and T are 'static; the handle is made for the T of the task.
+        unsafe { spawn_local(request, f).map(|task| JoinHandle::new(task)) }
+    }
+}
+
+/// Lets every other runnable fiber run before this one goes on.
+///
+/// With nobody else runnable it returns at once. On a plain OS thread it yields that thread.
+#[inline]
+pub fn yield_now() {
+    match Carrier::current() {
+        Some(carrier) => carrier.yield_now(),
+        None => std::thread::yield_now(),
+    }
+}
+
+/// Waits for at least this long; others run meanwhile.
+///
+/// Measured by the monotonic clock, in nanoseconds, and never early. Zero is a [`yield_now`]; a
+/// duration beyond the range of the clock, such as `Duration::MAX`, is for ever. Fibers whose sleeps
+/// end at the same nanosecond wake in the order of their calls.
+pub fn sleep(duration: Duration) {
+    if duration.is_zero() {
+        return yield_now();
+    }
+    sleep_until(Instant::now() + duration);
+}
+
+/// Waits until this instant at least; others run meanwhile.
+pub fn sleep_until(deadline: Instant) {
+    let party = current_party();
+    let epoch = party.waiter.begin();
+    sched::wait(&party, epoch, Waiting::Sleep(deadline), deadline);
+    check_cancelled(party.waiter.finish());
+}
+
+/// Waits until somebody [unparks](Thread::unpark) this fiber (or OS thread).
+///
+/// Returns at once if that has happened since the last `park`: the token is kept through any other
+/// waits. May return without an unpark, as in std.
+pub fn park() {
+    park_until(Instant::FAR_FUTURE);
+}
+
+/// Like [`park`], at most for this long.
+pub fn park_timeout(duration: Duration) {
+    park_until(Instant::now() + duration);
+}
+
+fn park_until(deadline: Instant) {
+    let party = current_party();
+    let Some(epoch) = party.waiter.begin_park() else {
+        return;
+    };
+    sched::wait(&party, epoch, Waiting::Park(deadline), deadline);
+    check_cancelled(party.waiter.finish_park());
+}
+
+/// A handle to a fiber or an OS thread: its name, its id, and `unpark`.
+#[derive(Clone)]
+pub struct Thread(PartyRef);
+
+impl Thread {
+    pub(crate) fn of(party: &Party) -> Thread {
+        Thread(PartyRef::share(party))
+    }
+
+    /// The name it was given; `main` for the main fiber.
+    pub fn name(&self) -> Option<&str> {
+        self.0.name.as_deref()
+    }
+
+    /// Its id, unique in the process.
+    pub fn id(&self) -> ThreadId {
+        self.0.id
+    }
+
+    /// Makes its current [`park`] return, or else its next one.
+    ///
+    /// May be called from any thread, also when it has ended. No other wait is disturbed.
+    pub fn unpark(&self) {
+        self.0.unpark();
+    }
+}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Thread").field("id", &self.id()).field("name", &self.name()).finish()
+    }
+}
+
+/// The calling fiber; outside a runtime, the calling OS thread.
+pub fn current() -> Thread {
+    Thread(current_party())
+}
