@@ -1,0 +1,237 @@
+//! pirn itself: its coroutines, and its fibers on a runtime of one carrier.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use pirn::coroutine::{Coroutine, CoroutineState, Suspender};
+use pirn::thread;
+
+use crate::alone::{Memory, Night};
+use crate::depth::{Side, Step, drive_forever, loop_forever, time_in_depth, time_in_loop};
+use crate::measure::{Entry, Sample};
+use crate::ring::Ring;
+use crate::workload::{MILLION, Workload};
+
+pub fn enter(workload: Workload) -> Entry {
+    match workload {
+        Workload::SwitchEmpty => Entry::runs(switch_empty),
+        Workload::SwitchDeepDifferent => Entry::runs(switch_deep_different),
+        Workload::SwitchDeepBoth => Entry::runs(switch_deep_both),
+        Workload::SwitchDeepSame => Entry::runs(switch_deep_same),
+        Workload::CreateRunDrop => Entry::runs(create_run_drop),
+        Workload::Yield { tasks } => Entry::Runs(Box::new(move |wish| yields(tasks, wish))),
+        Workload::SpawnJoinOne => Entry::runs(spawn_join_one),
+        Workload::SpawnJoinMany { tasks } => {
+            Entry::Runs(Box::new(move |wish| spawn_join_many(tasks, wish)))
+        }
+        Workload::TimerCreateCancel => Entry::runs(timer_create_cancel),
+        Workload::MemorySuspended => Entry::Alone(memory_suspended),
+        Workload::TimerSleeping => Entry::Alone(timer_sleeping),
+    }
+}
+
+type Silent = Coroutine<(), (), ()>;
+type SilentSuspender = Suspender<(), ()>;
+
+/// The side that resumes.
+struct Resumer<'a>(&'a mut Silent);
+
+/// The side that suspends.
+struct Inside<'a>(&'a SilentSuspender);
+
+impl Step for Resumer<'_> {
+    #[inline(always)]
+    fn step(&mut self) {
+        let Ok(CoroutineState::Yield(())) = self.0.resume(()) else {
+            unreachable!("the body suspends for ever");
+        };
+    }
+}
+
+impl Step for Inside<'_> {
+    #[inline(always)]
+    fn step(&mut self) {
+        self.0.suspend(());
+    }
+}
+
+/// A coroutine that has suspended for the first time.
+fn started(body: impl Fn(&SilentSuspender) + 'static) -> Silent {
+    let mut coroutine = Silent::new(move |suspender: &SilentSuspender, ()| body(suspender));
+    Resumer(&mut coroutine).step();
+    coroutine
+}
+
+fn switch_empty(wish: u64) -> Sample {
+    let mut coroutine = started(|suspender| loop_forever(Inside(suspender)));
+    time_in_loop(Resumer(&mut coroutine), wish)
+}
+
+fn switch_deep_different(wish: u64) -> Sample {
+    let mut coroutine = started(|suspender| drive_forever(Inside(suspender)));
+    time_in_loop(Resumer(&mut coroutine), wish)
+}
+
+fn switch_deep_both(wish: u64) -> Sample {
+    let mut coroutine = started(|suspender| drive_forever(Inside(suspender)));
+    time_in_depth(Resumer(&mut coroutine), wish)
+}
+
+fn switch_deep_same(wish: u64) -> Sample {
+    let mut coroutine = started(|suspender| {
+        drive_forever(Side::<Resumer, Inside>::Inside(Inside(suspender)));
+    });
+    let resumer = Side::<Resumer, Inside>::Resumer(Resumer(&mut coroutine));
+    time_in_depth(resumer, wish)
+}
+
+fn create_run_drop(wish: u64) -> Sample {
+    Sample::time(wish, || {
+        for number in 0..wish {
+            let mut coroutine =
+                Coroutine::new(|_: &Suspender<u64, ()>, number: u64| black_box(number) + 1);
+            let Ok(CoroutineState::Return(answer)) = coroutine.resume(number) else {
+                unreachable!("the body does not suspend");
+            };
+            black_box(answer);
+        }
+    })
+}
+
+fn yields(tasks: u64, wish: u64) -> Sample {
+    pirn::run(move || {
+        let ring = Ring::new(tasks, wish);
+        let handles: Vec<_> = (0..tasks)
+            .map(|_| {
+                let ring = Arc::clone(&ring);
+                thread::spawn(move || {
+                    for _ in 0..ring.arrive() {
+                        thread::yield_now();
+                    }
+                    ring.finish();
+                    thread::yield_now();
+                })
+            })
+            .collect();
+        for handle in handles {
+            handle.join().expect("a ring's task does not panic");
+        }
+        ring.sample()
+    })
+}
+
+fn spawn_join_one(wish: u64) -> Sample {
+    pirn::run(move || {
+        Sample::time(wish, || {
+            for number in 0..wish {
+                let handle = thread::spawn(move || black_box(number) + 1);
+                black_box(handle.join().expect("the task does not panic"));
+            }
+        })
+    })
+}
+
+fn spawn_join_many(tasks: u64, wish: u64) -> Sample {
+    pirn::run(move || {
+        let mut handles = Vec::with_capacity(tasks as usize);
+        Sample::time(wish.next_multiple_of(tasks), || {
+            for _ in 0..wish.div_ceil(tasks) {
+                handles
+                    .extend((0..tasks).map(|number| thread::spawn(move || black_box(number) + 1)));
+                for handle in handles.drain(..) {
+                    black_box(handle.join().expect("the task does not panic"));
+                }
+            }
+        })
+    })
+}
+
+fn timer_create_cancel(wish: u64) -> Sample {
+    // A timer exists while a fiber waits with a deadline: so the measure includes two switches and
+    // the unpark that calls the wait off, which tokio's does not.
+    pirn::run(move || {
+        let main = thread::current();
+        let done = Rc::new(Cell::new(false));
+        let waker = thread::spawn({
+            let done = done.clone();
+            move || {
+                while !done.get() {
+                    main.unpark();
+                    thread::yield_now();
+                }
+            }
+        });
+        let sample = Sample::time(wish, || {
+            for _ in 0..wish {
+                thread::park_timeout(black_box(Duration::from_secs(3600)));
+            }
+        });
+        done.set(true);
+        waker.join().unwrap();
+        sample
+    })
+}
+
+fn memory_suspended() -> ! {
+    pirn::run(|| {
+        let before = Memory::now();
+        let suspended = Arc::new(AtomicU64::new(0));
+        for _ in 0..MILLION {
+            let suspended = Arc::clone(&suspended);
+            thread::spawn(move || outer(&suspended));
+        }
+        while suspended.load(Ordering::Relaxed) < MILLION {
+            thread::yield_now();
+        }
+        before.report_growth()
+    })
+}
+
+#[inline(never)]
+fn outer(suspended: &AtomicU64) {
+    inner(suspended);
+    black_box(());
+}
+
+#[inline(never)]
+fn inner(suspended: &AtomicU64) {
+    let mut locals = [1_u8; 256];
+    black_box(&mut locals);
+    suspended.fetch_add(1, Ordering::Relaxed);
+    // Nobody unparks it; a loop because a park may return early.
+    loop {
+        thread::park();
+        black_box(&mut locals);
+    }
+}
+
+fn timer_sleeping() -> ! {
+    pirn::run(|| {
+        let night = Night::begin();
+        let asleep = Arc::new(AtomicU64::new(0));
+        let woken = Arc::new(AtomicU64::new(0));
+        for index in 0..MILLION {
+            let asleep = Arc::clone(&asleep);
+            let woken = Arc::clone(&woken);
+            thread::spawn(move || {
+                asleep.fetch_add(1, Ordering::Relaxed);
+                thread::sleep(night.time_left(index));
+                woken.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        while asleep.load(Ordering::Relaxed) < MILLION {
+            thread::yield_now();
+        }
+        let asleep = night.all_asleep();
+        thread::sleep(night.time_left_for_all());
+        while woken.load(Ordering::Relaxed) < MILLION {
+            thread::yield_now();
+        }
+        night.report(asleep)
+    })
+}
