@@ -41,6 +41,7 @@ pub(crate) unsafe fn switch(
             "mov sp, x9",
             "br x8",
             ".cfi_restore_state",
+            "nop", // unwinders look up the byte before an address to go on at
             "2:",
             "hint #36", // bti j
             inout("x0") from => _,
@@ -78,6 +79,8 @@ pub(super) unsafe fn prepare(
     argument: *mut u8,
     entry: *const u8,
 ) -> *mut u8 {
+    // Behind the landing pad, see the assembly.
+    let entry = entry.wrapping_add(4);
     let mut frame = [core::ptr::null_mut(); 20];
     let (x29, x30, x19, x20) = (0, 1, 2, 3);
     frame[x29] = core::ptr::null_mut();

@@ -44,6 +44,8 @@ pub(crate) unsafe fn switch(
             "mov rbp, [rsi + 16]",
             "jmp [rsi + 24]",
             ".cfi_restore_state",
+            // Never reached: unwinders look up the byte before an address to go on at.
+            "nop",
             "2:",
             "endbr64",
             inout("rdi") from => _,
@@ -77,6 +79,8 @@ pub(super) unsafe fn prepare(
     argument: *mut u8,
     entry: *const u8,
 ) -> *mut u8 {
+    // Behind the landing pad, see the assembly.
+    let entry = entry.wrapping_add(4);
     let null = core::ptr::null_mut();
     let (r15, r14, r13, r12, rbx, rbp) = (null, null, argument, function, null, null);
     let frame = [r15, r14, r13, r12, rbx, rbp, entry.cast_mut()];

@@ -21,6 +21,7 @@
 //! which one it is: `&mut` on the handle excludes *running*, and an ended block is given up at once.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{self, AssertUnwindSafe, Location};
@@ -28,7 +29,7 @@ use std::ptr::NonNull;
 use std::thread;
 
 use crate::context::{self, Context, FloatControl, Root, Side, Word};
-use crate::stack::{Occupant, Stack, StackError};
+use crate::stack::{Occupant, Stack, StackError, install_overflow_handler};
 
 use super::scope::Links;
 use super::transfer::{receive, send};
@@ -122,6 +123,7 @@ impl Block {
     where
         F: FnOnce(&Suspender<I, Y>, I) -> R,
     {
+        report_overflows();
         let stack = Stack::acquire(builder.stack.class()?)?;
         let top = stack.top();
         let low = stack.bottom().addr();
@@ -339,7 +341,7 @@ pub(super) unsafe fn resume<I, Y, R>(
     // SAFETY: the contract is passed on; after an end the block is released once.
     unsafe {
         let outcome = if thread::panicking() {
-            run_while_panicking(block, input)
+            run_while_panicking(block, Some(input))
         } else {
             block.run(Some(input))
         };
@@ -361,18 +363,18 @@ pub(super) unsafe fn resume<I, Y, R>(
     }
 }
 
-/// Resumes from a destructor during a panic: the body may suspend nevertheless, since the panic is
-/// not its own.
+/// Switches in from a destructor during a panic: the body may suspend nevertheless, since the panic
+/// is not its own.
 ///
 /// # Safety
 ///
 /// As for [`Block::run`].
 #[cold]
-unsafe fn run_while_panicking<I, Y, R>(block: Block, input: I) -> Outcome<Y, R> {
+pub(super) unsafe fn run_while_panicking<I, Y, R>(block: Block, input: Option<I>) -> Outcome<Y, R> {
     // SAFETY: the header stays readable after an end: the stack has not been released yet.
     unsafe {
         (*block.header()).entered_panicking = true;
-        let outcome = block.run(Some(input));
+        let outcome = block.run(input);
         (*block.header()).entered_panicking = false;
         outcome
     }
@@ -411,6 +413,17 @@ where
             }
         }
         unreachable!("a coroutine that has ended was resumed")
+    }
+}
+
+/// Makes overflows on this thread end in a report, whether it runs a runtime or not.
+#[inline]
+fn report_overflows() {
+    std::thread_local! {
+        static DO_SO: Cell<bool> = const { Cell::new(false) };
+    }
+    if !DO_SO.replace(true) {
+        install_overflow_handler();
     }
 }
 

@@ -124,9 +124,8 @@ impl Drop for EndScope<'_, '_, '_> {
             let discard = links(header).discard;
             // SAFETY: listed blocks are fresh or suspended: a running one would have a resumer
             // inside `f`, which is over. `discard` was made for the block's types.
-            if let Err(payload) = unsafe { discard(Block::from_header(header)) } {
-                first_panic.get_or_insert(payload);
-            }
+            let unwound = unsafe { discard(Block::from_header(header)) };
+            unwind::keep_first(&mut first_panic, unwound.err());
         }
         while let Some(header) = self.0.unwound.get() {
             self.0.unwound.set(links(header).next.get());

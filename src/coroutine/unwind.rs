@@ -5,7 +5,8 @@ use std::panic;
 use std::process;
 use std::thread;
 
-use super::block::{Block, Outcome};
+use super::block::{Block, Outcome, run_while_panicking};
+use crate::sched::drop_quietly;
 
 /// How often a dropped coroutine is told to unwind before it is given up.
 ///
@@ -39,7 +40,8 @@ pub(super) enum Unwound {
     Refused,
 }
 
-/// Empties the stack of a fresh or suspended coroutine; does not release it.
+/// Empties the stack of a fresh or suspended coroutine; does not release it. Never unwinds itself:
+/// a scope has others to see to.
 ///
 /// # Safety
 ///
@@ -48,27 +50,54 @@ pub(super) unsafe fn unwind<Y, R>(block: Block) -> Unwound {
     // SAFETY: the contract is passed on.
     unsafe {
         if !block.started() {
-            return match panic::catch_unwind(panic::AssertUnwindSafe(|| block.drop_body())) {
-                Ok(()) => Unwound::Done,
-                Err(payload) => Unwound::Panicked(payload),
-            };
+            return ended(dropped(|| block.drop_body()));
         }
         if cfg!(panic = "abort") {
             return Unwound::Refused;
         }
+        let mut first_panic = None;
         for _ in 0..UNWIND_ATTEMPTS {
-            match block.run::<(), Y, R>(None) {
-                // It caught the unwind and suspended again, or a destructor did: once more.
-                Outcome::Yield(value) => drop(value),
+            let outcome = if thread::panicking() {
+                run_while_panicking::<(), Y, R>(block, None)
+            } else {
+                block.run::<(), Y, R>(None)
+            };
+            match outcome {
+                // It caught the unwind and suspended again: once more.
+                Outcome::Yield(value) => keep_first(&mut first_panic, dropped(|| drop(value))),
                 Outcome::Return(value) => {
-                    drop(value);
-                    return Unwound::Done;
+                    keep_first(&mut first_panic, dropped(|| drop(value)));
+                    return ended(first_panic);
                 }
-                Outcome::Panic(payload) if is_ours(&*payload, block) => return Unwound::Done,
-                Outcome::Panic(payload) => return Unwound::Panicked(payload),
+                Outcome::Panic(payload) => {
+                    let theirs = !is_ours(&*payload, block);
+                    keep_first(&mut first_panic, theirs.then_some(payload));
+                    return ended(first_panic);
+                }
             }
         }
+        drop_quietly(first_panic);
         Unwound::Refused
+    }
+}
+
+fn ended(first_panic: Option<Box<dyn Any + Send>>) -> Unwound {
+    first_panic.map_or(Unwound::Done, Unwound::Panicked)
+}
+
+/// Drops something that the body left; returns the panic of its destructor.
+fn dropped(drop: impl FnOnce()) -> Option<Box<dyn Any + Send>> {
+    panic::catch_unwind(panic::AssertUnwindSafe(drop)).err()
+}
+
+/// Of several panics the first goes on. The others end here, also if their payloads panic in turn.
+pub(super) fn keep_first(
+    first: &mut Option<Box<dyn Any + Send>>,
+    next: Option<Box<dyn Any + Send>>,
+) {
+    match first {
+        Some(_) => drop_quietly(next),
+        None => *first = next,
     }
 }
 

@@ -39,8 +39,9 @@ use super::clock::{self, Instant};
 use super::deadlock::Deadlock;
 use super::debugger::Listing;
 use super::fiber::{Fiber, Waiting};
+use super::fork;
 use super::mailbox::Mailbox;
-use super::party::{self, PartyRef, ThreadId};
+use super::party::{self, Party, ThreadId};
 use super::queue::{Kind, RunQueue, Runnable};
 use super::registry::Registry;
 use super::runtime::Shared;
@@ -48,7 +49,7 @@ use super::task::{Cancelled, Task};
 use super::timer::Timers;
 use super::wait::{Epoch, Outcome};
 use crate::context::{self, Context, FloatControl, Side, Word};
-use crate::stack;
+use crate::stack::{self, Stack, StackError};
 
 /// What the word means that a switch carries to a fiber or to the loop.
 mod arrival {
@@ -248,10 +249,28 @@ impl Carrier {
         }
     }
 
+    /// Whether the carrier stayed behind in a process that forked this one.
+    pub(crate) fn is_left_behind(&self) -> bool {
+        self.mailbox.is_left_behind()
+    }
+
+    /// Aborts if the carrier has been left behind. Wherever it switches or waits, except where a
+    /// tick is counted: see [`fork`].
+    #[inline]
+    fn check_fork(&self) {
+        fork::check(self.mailbox.generation());
+    }
+
+    /// Makes the next tick poll.
+    pub(super) fn poll_at_next_switch(&self) {
+        self.budget.store(1, Ordering::Relaxed);
+    }
+
     /// Takes in mail and fires due timers.
     #[cold]
     #[inline(never)]
     fn poll(&self) {
+        self.check_fork();
         self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.take_mail();
         if self.timers().len() == 0 {
@@ -291,35 +310,38 @@ impl Carrier {
         }
     }
 
-    /// The next fiber to run; starts fresh tasks. `None`: nothing is runnable.
+    /// The next fiber to switch to, from a fiber; starts fresh tasks. `None`: switch to the loop.
+    ///
+    /// The loop is needed when nothing is runnable, and to get stacks that this thread does not have
+    /// at hand: that takes more stack than a small fiber may have left.
     #[inline(always)]
     fn next(&self) -> Option<*mut Fiber> {
+        let fiber = match self.queue().peek()?.kind() {
+            Kind::Started(fiber) => fiber,
+            // SAFETY: a queued task is alive.
+            Kind::Fresh(task) => Fiber::start(task, unsafe { Stack::acquire_warm((*task).stack) }?),
+        };
+        self.queue().pop();
+        Some(fiber)
+    }
+
+    /// The next fiber to switch to, from the loop. `None`: nothing is runnable.
+    fn next_on_loop(&self) -> Option<*mut Fiber> {
         loop {
             match self.queue().pop()?.kind() {
                 Kind::Started(fiber) => return Some(fiber),
-                Kind::Fresh(task) => {
-                    if let Some(fiber) = self.start(task) {
-                        return Some(fiber);
-                    }
-                }
+                // SAFETY: a queued task is alive.
+                Kind::Fresh(task) => match Stack::acquire(unsafe { (*task).stack }) {
+                    Ok(stack) => return Some(Fiber::start(task, stack)),
+                    Err(error) => self.starve(task, error),
+                },
             }
         }
     }
 
-    /// Finds a fresh task a stack; without one it waits for one to be given back.
-    #[inline]
-    fn start(&self, task: *const Task) -> Option<*mut Fiber> {
-        match Fiber::start(task) {
-            Ok(fiber) => Some(fiber),
-            Err(error) => {
-                self.starve(task, error);
-                None
-            }
-        }
-    }
-
+    /// Lets a fresh task that cannot have a stack wait until one is given back.
     #[cold]
-    fn starve(&self, task: *const Task, error: crate::stack::StackError) {
+    fn starve(&self, task: *const Task, error: StackError) {
         self.shared.set_stack_shortage(Some(error));
         // SAFETY: from a reference.
         self.starved().push(unsafe { NonNull::new_unchecked(task.cast_mut()) });
@@ -538,7 +560,10 @@ impl Carrier {
     /// `fiber` must be the running one, with nothing left on its stack.
     pub(crate) unsafe fn leave_for_good(&self, fiber: *mut Fiber) -> ! {
         let over = self.closing.get() || self.main_ended.get();
-        let next = if over { None } else { self.next() };
+        // SAFETY: the running fiber's control block is alive.
+        let at_hand = unsafe { (*fiber).stack().stays_warm() };
+        // Where the stack cannot simply be put back, the loop has room to give others back first.
+        let next = if over || !at_hand { None } else { self.next() };
         self.set_running(next.unwrap_or(ptr::null_mut()));
         let word = Word::new(fiber.cast());
         // SAFETY: the fiber's own context is written once more and never read.
@@ -567,12 +592,12 @@ impl Carrier {
             return self.check_closing();
         }
         self.queue().push(Runnable::started(fiber));
-        // SAFETY: the fiber is queued, and so the queue is not empty.
+        // SAFETY: the fiber is queued.
         unsafe {
             match self.next() {
                 Some(next) if next == fiber => {}
                 Some(next) => self.switch(fiber, next),
-                None => unreachable!("the fiber itself is queued"),
+                None => self.switch_to_loop(fiber),
             }
         }
         self.check_closing();
@@ -597,17 +622,18 @@ impl Carrier {
             (unsafe { fiber.as_ref().map(|fiber| (fiber, &*fiber.task.get())) })
         else {
             // A destructor that runs on the loop while the carrier closes.
-            let _ = party::os_thread().waiter.claim(epoch, Outcome::Cancelled);
+            party::os_thread().waiter.retract(epoch, Outcome::Cancelled);
             return;
         };
         let waiter = &task.party.waiter;
         if self.closing.get() {
-            let _ = waiter.claim(epoch, Outcome::Cancelled);
+            waiter.retract(epoch, Outcome::Cancelled);
             return;
         }
         let limit = (!deadline.is_far_future()).then_some(deadline);
         if thread::panicking() {
             // The panic count is the thread's: nobody else may run here now. Wait in place.
+            self.check_fork();
             fiber_ref.waiting.set(waiting);
             if limit.is_none() && !self.may_be_woken_from_outside() {
                 self.stuck_in_place(task);
@@ -626,15 +652,13 @@ impl Carrier {
             }
         }
         fiber_ref.waiting.set(waiting);
-        if waiter.set_parked(epoch) {
-            self.tick();
-            // SAFETY: whoever claims the wait finds the fiber.
-            unsafe {
-                match self.next() {
-                    Some(next) if next == fiber => {}
-                    Some(next) => self.switch(fiber, next),
-                    None => self.switch_to_loop(fiber),
-                }
+        self.tick();
+        // SAFETY: whoever claims the wait finds the fiber.
+        unsafe {
+            match self.next() {
+                Some(next) if next == fiber => {}
+                Some(next) => self.switch(fiber, next),
+                None => self.switch_to_loop(fiber),
             }
         }
         fiber_ref.waiting.set(Waiting::Nothing);
@@ -654,7 +678,7 @@ impl Carrier {
         self.adopt(main);
         let mut deadlock = None;
         while !self.main_ended.get() {
-            match self.next() {
+            match self.next_on_loop() {
                 Some(fiber) => self.dispatch(fiber),
                 None if self.idle() => {}
                 None => {
@@ -669,6 +693,7 @@ impl Carrier {
 
     /// Switches from the loop to a fiber, and comes back when there is nothing to run.
     fn dispatch(&self, fiber: *mut Fiber) {
+        self.check_fork();
         self.set_running(fiber);
         // SAFETY: the fiber is suspended or about to begin. The loop's own context is read only
         // while it is suspended here.
@@ -689,6 +714,7 @@ impl Carrier {
     ///
     /// False: nothing can ever become runnable.
     fn idle(&self) -> bool {
+        self.check_fork();
         self.take_mail();
         let next = self.timers().next_deadline();
         let mut now = Instant::from_nanos(0);
@@ -737,6 +763,7 @@ impl Carrier {
 
     /// Ends everything that has not ended.
     fn close(&self) {
+        self.check_fork();
         self.shared.close();
         self.closing.set(true);
         self.take_mail();
@@ -856,28 +883,30 @@ pub(crate) fn check_cancelled(outcome: Outcome) {
     }
 }
 
-/// The calling fiber or OS thread, as a party.
-pub(crate) fn current_party() -> PartyRef {
+/// The calling fiber or OS thread, as a party. The reference is good for as long as it runs.
+#[inline]
+pub(crate) fn current_party<'a>() -> &'a Party {
     match Carrier::current().and_then(Carrier::current_task) {
-        Some(task) => PartyRef::share(&task.party),
+        Some(task) => &task.party,
         None => party::os_thread(),
     }
 }
 
 /// Makes the calling thread a carrier for as long as it lives.
 struct Enter {
+    /// One that stayed behind when the process was forked, on one of whose fibers this one runs.
+    outer: *const Carrier,
     _listing: Listing,
 }
 
 impl Enter {
     fn new(carrier: &Carrier) -> Self {
-        CARRIER.set(carrier);
-        Enter { _listing: Listing::new(carrier) }
+        Enter { outer: CARRIER.replace(carrier), _listing: Listing::new(carrier) }
     }
 }
 
 impl Drop for Enter {
     fn drop(&mut self) {
-        CARRIER.set(ptr::null());
+        CARRIER.set(self.outer);
     }
 }

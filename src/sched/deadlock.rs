@@ -6,9 +6,10 @@ use std::fmt;
 use std::panic::Location;
 
 use super::carrier::Carrier;
-use super::fiber::Waiting;
+use super::fiber::{Fiber, Waiting};
 use super::party::ThreadId;
 use super::task::Task;
+use crate::stack::Stack;
 
 /// Fibers listed by `Display`; a report of a million is of no use.
 const LISTED: usize = 1_000;
@@ -22,6 +23,8 @@ pub struct FiberReport {
     name: Option<String>,
     spawned_at: &'static Location<'static>,
     state: String,
+    stack_size: usize,
+    stack_high_water: usize,
     backtrace: Option<Backtrace>,
 }
 
@@ -44,6 +47,18 @@ impl FiberReport {
     /// What it does or waits for, as a phrase: "is runnable", "waits to join fiber 'x' (id 3)".
     pub fn state(&self) -> &str {
         &self.state
+    }
+
+    /// Bytes of stack that it may use; 0 while it has not begun and has no stack.
+    pub fn stack_size(&self) -> usize {
+        self.stack_size
+    }
+
+    /// Bytes of stack in use at the deepest so far, rounded up to pages.
+    ///
+    /// The mark is the stack's: a pooled stack starts with what earlier users touched.
+    pub fn stack_high_water(&self) -> usize {
+        self.stack_high_water
     }
 
     /// Where it is suspended, if that was asked for and its stack had room to find out.
@@ -113,12 +128,16 @@ pub(crate) fn list(carrier: &Carrier, backtraces: bool) -> Vec<FiberReport> {
 fn report(carrier: &Carrier, task: &Task, backtrace: bool) -> FiberReport {
     let mut description = String::new();
     let _ = task.describe(&mut description);
+    // SAFETY: a registered task's fiber is alive.
+    let stack = unsafe { task.fiber.get().as_ref() }.map(Fiber::stack);
     FiberReport {
         id: task.party.id,
         description,
         name: task.party.name.as_deref().map(String::from),
         spawned_at: task.spawned_at,
         state: state(carrier, task),
+        stack_size: stack.map_or(0, Stack::size),
+        stack_high_water: stack.map_or(0, Stack::high_water),
         backtrace: if backtrace { carrier.backtrace_of(task) } else { None },
     }
 }
@@ -148,5 +167,9 @@ fn state(carrier: &Carrier, task: &Task) -> String {
         }
         Waiting::Scope(1) => "waits for 1 fiber of its scope".to_owned(),
         Waiting::Scope(count) => format!("waits for {count} fibers of its scope"),
+        Waiting::Timer(deadline) if deadline.is_far_future() => {
+            "waits for a timer that is not set".to_owned()
+        }
+        Waiting::Timer(_) => "waits for a timer".to_owned(),
     }
 }

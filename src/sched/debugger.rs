@@ -31,6 +31,7 @@ use super::fiber::{Fiber, Waiting};
 use super::party::Party;
 use super::registry::Registry;
 use super::task::Task;
+use super::wait::Waiter;
 use crate::context::pirn_coroutine_entry;
 
 /// How many carriers can be listed at once. Those beyond are only counted.
@@ -47,6 +48,7 @@ struct Offsets {
     carrier_starved: usize,
     task_id: usize,
     task_name: usize,
+    task_wait: usize,
     task_fiber: usize,
     task_spawned_at: usize,
     fiber_context: usize,
@@ -72,6 +74,11 @@ struct Entry {
     carrier: AtomicPtr<Carrier>,
     /// The kernel's number of its thread; 0 while it is not known.
     thread: AtomicUsize,
+}
+
+impl Entry {
+    const UNUSED: Entry =
+        Entry { carrier: AtomicPtr::new(ptr::null_mut()), thread: AtomicUsize::new(0) };
 }
 
 /// What stands at `PIRN_DEBUG`. Every field is made of words; the script knows their order.
@@ -106,6 +113,7 @@ pub(crate) static PIRN_DEBUG: Table = Table {
         carrier_starved: offset_of!(Carrier, starved),
         task_id: offset_of!(Task, party) + offset_of!(Party, id),
         task_name: offset_of!(Task, party) + offset_of!(Party, name),
+        task_wait: offset_of!(Task, party) + offset_of!(Party, waiter) + offset_of!(Waiter, word),
         task_fiber: offset_of!(Task, fiber),
         task_spawned_at: offset_of!(Task, spawned_at),
         fiber_context: offset_of!(Fiber, context),
@@ -123,18 +131,18 @@ pub(crate) static PIRN_DEBUG: Table = Table {
     },
     unlisted: AtomicUsize::new(0),
     capacity: CARRIERS,
-    carriers: [const {
-        Entry { carrier: AtomicPtr::new(ptr::null_mut()), thread: AtomicUsize::new(0) }
-    }; CARRIERS],
+    carriers: [const { Entry::UNUSED }; CARRIERS],
 };
 
-// The script has the words for each kind of waiting, by its number: a new kind needs some there.
+// The script has the words for each kind of waiting, by its number: a new kind needs some there. It
+// also knows what the lowest bits of a waiter's word mean.
 const _: fn(Waiting) = |waiting| match waiting {
     Waiting::Nothing
     | Waiting::Sleep(_)
     | Waiting::Park(_)
     | Waiting::Join(_)
-    | Waiting::Scope(_) => {}
+    | Waiting::Scope(_)
+    | Waiting::Timer(_) => {}
 };
 
 /// Keeps a carrier listed for as long as it lives.
@@ -199,8 +207,7 @@ impl Found {
         unsafe {
             set(&self.vec_pointer, find(&tasks, |tasks| tasks.as_ptr().addr()));
             set(&self.vec_len, find(&tasks, Vec::len));
-            let text = |name: &Option<Box<str>>| &raw const **name.as_ref().expect("made above");
-            set(&self.name_pointer, find(&names, |name| text(name).addr()));
+            set(&self.name_pointer, find(&names, |name| text(name).as_ptr().addr()));
             set(&self.name_len, find(&names, |name| text(name).len()));
             set(&self.location_file, find(&locations, |at| at.file().as_ptr().addr()));
             set(&self.location_file_len, find(&locations, |at| at.file().len()));
@@ -208,6 +215,10 @@ impl Found {
             set(&self.location_column, find(&locations, Location::column));
         }
     }
+}
+
+fn text(name: &Option<Box<str>>) -> &str {
+    name.as_deref().unwrap_or_default()
 }
 
 fn set(offset: &AtomicUsize, found: usize) {

@@ -23,7 +23,7 @@ use super::clock::Instant;
 use super::task::Task;
 use super::timer::TimerKey;
 use crate::context::{Context, FloatControl, Root, Side, Word};
-use crate::stack::{Occupant, Stack, StackError};
+use crate::stack::{Occupant, Stack};
 use crate::thread::Locals;
 
 /// What a fiber waits for, for reports and the debugger.
@@ -40,6 +40,8 @@ pub(crate) enum Waiting {
     Join(*const Task),
     /// The end of a scope, with so many tasks in it when the wait began.
     Scope(usize),
+    /// A timer, due then if nobody changes it.
+    Timer(Instant),
 }
 
 /// See the [module documentation](self).
@@ -50,10 +52,10 @@ pub(crate) struct Fiber {
     /// What runs on this stack now.
     pub(crate) task: Cell<*const Task>,
     pub(crate) waiting: Cell<Waiting>,
-    // Second line.
+    pub(crate) keep_float_control: Cell<bool>,
+    // Second line: what a yield does not touch.
     /// The timer of the current wait, until it fires.
     pub(crate) timer: Cell<Option<TimerKey>>,
-    pub(crate) keep_float_control: Cell<bool>,
     pub(crate) float_control: Cell<FloatControl>,
     /// How often it has been told to unwind.
     pub(crate) unwinds: Cell<u32>,
@@ -64,13 +66,11 @@ pub(crate) struct Fiber {
 }
 
 impl Fiber {
-    /// Binds a stack to a task.
-    pub(crate) fn start(task: *const Task) -> Result<*mut Fiber, StackError> {
-        // SAFETY: the runtime holds a reference to a task that has yet to run.
-        let (class, keep) = unsafe { ((*task).stack, (*task).keep_float_control) };
-        let stack = Stack::acquire(class)?;
+    /// Binds a stack to a task that has yet to run.
+    #[inline]
+    pub(crate) fn start(task: *const Task, stack: Stack) -> *mut Fiber {
         // SAFETY: the stack is ours, its top 64-byte aligned, and the smallest is many times larger
-        // than a control block.
+        // than a control block. The runtime holds a reference to a task that has yet to run.
         unsafe {
             let block = stack.top().sub(size_of::<Fiber>());
             let fiber = block.cast::<Fiber>();
@@ -79,7 +79,7 @@ impl Fiber {
                 task: Cell::new(task),
                 waiting: Cell::new(Waiting::Nothing),
                 timer: Cell::new(None),
-                keep_float_control: Cell::new(keep),
+                keep_float_control: Cell::new((*task).keep_float_control),
                 float_control: Cell::new(FloatControl::DEFAULT),
                 unwinds: Cell::new(0),
                 locals: Locals::new(),
@@ -89,7 +89,7 @@ impl Fiber {
             });
             (*fiber).stack.occupy(&raw const (*fiber).occupant);
             (*task).fiber.set(fiber);
-            Ok(fiber)
+            fiber
         }
     }
 

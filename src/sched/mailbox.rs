@@ -13,10 +13,11 @@
 //! worst that can happen then is that a carrier wakes for nothing.
 
 use std::ptr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use super::fork;
 use super::task::Task;
 use super::wait::{futex_wait, futex_wake};
 
@@ -28,27 +29,51 @@ pub(crate) struct Mailbox {
     head: AtomicPtr<Task>,
     /// 1 while the carrier sleeps, or is about to.
     sleeping: AtomicU32,
+    /// The process that it was claimed in; see [`fork`].
+    generation: AtomicU32,
 }
 
 /// Mailboxes without a carrier.
 static FREE: Mutex<Vec<&'static Mailbox>> = Mutex::new(Vec::new());
 
+/// Keeps other threads from claiming mailboxes and giving them back.
+pub(super) type Lock = MutexGuard<'static, Vec<&'static Mailbox>>;
+
+pub(super) fn lock() -> Lock {
+    FREE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 impl Mailbox {
     /// An empty mailbox, which nobody else uses.
     pub(crate) fn claim() -> &'static Mailbox {
-        let reused = FREE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
-        reused.unwrap_or_else(|| {
+        let reused = lock().pop();
+        let mailbox = reused.unwrap_or_else(|| {
             Box::leak(Box::new(Mailbox {
                 head: AtomicPtr::new(ptr::null_mut()),
                 sleeping: AtomicU32::new(0),
+                generation: AtomicU32::new(0),
             }))
-        })
+        });
+        // Relaxed: whoever comes to know the mailbox does so later.
+        mailbox.generation.store(fork::generation(), Ordering::Relaxed);
+        mailbox
     }
 
     /// Gives the mailbox back; it must be empty, and nobody may still have a task to send to it.
     pub(crate) fn free(&'static self) {
         debug_assert!(self.is_empty());
-        FREE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(self);
+        lock().push(self);
+    }
+
+    /// The generation of the process in which it was claimed.
+    pub(crate) fn generation(&self) -> u32 {
+        // Relaxed: see `claim`.
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Whether its carrier stayed behind in a process that forked this one.
+    pub(crate) fn is_left_behind(&self) -> bool {
+        self.generation() != fork::generation()
     }
 
     /// Hands a task over, and wakes the carrier if it sleeps.

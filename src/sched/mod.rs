@@ -9,7 +9,7 @@
 //! * `task`: the record of closure and result; `fiber`: a task on a stack;
 //! * `wait`: the one parking primitive, `party`: whoever can wait on it;
 //! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of;
-//! * `deadlock`, `watchdog`, `hook`: reports.
+//! * `deadlock`, `watchdog`, `hook`: reports; `fork`: what a child process may not do.
 
 pub(crate) mod carrier;
 pub(crate) mod clock;
@@ -17,6 +17,7 @@ mod deadlock;
 mod debugger;
 mod fiber;
 mod foreign;
+mod fork;
 mod hook;
 mod mailbox;
 pub(crate) mod party;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use super::carrier::Carrier;
 use super::mailbox::Mailbox;
 use super::task::Task;
-use super::wait::{Claim, Epoch, Outcome, Waiter};
+use super::wait::{Claim, Epoch, Manner, Outcome, Waiter};
 
 /// Identifies a fiber or an OS thread, uniquely in the process.
 ///
@@ -49,18 +49,26 @@ pub(crate) struct Party {
     home: Option<&'static Mailbox>,
     pub(crate) id: ThreadId,
     pub(crate) name: Option<Box<str>>,
-    destroy: unsafe fn(NonNull<Party>),
+    pub(super) kind: &'static Kind,
+}
+
+/// What depends on what a party is. Tasks continue this with a table of their own.
+#[repr(C)]
+pub(super) struct Kind {
+    /// Frees it, when the last reference is gone.
+    pub(super) destroy: unsafe fn(NonNull<Party>),
 }
 
 impl Party {
-    /// A header with one reference, which belongs to the caller.
+    /// A header with so many references, which belong to the caller.
     pub(crate) fn new(
+        refs: u32,
         id: ThreadId,
         name: Option<Box<str>>,
         home: Option<&'static Mailbox>,
-        destroy: unsafe fn(NonNull<Party>),
+        kind: &'static Kind,
     ) -> Self {
-        Party { waiter: Waiter::new(), refs: AtomicU32::new(1), home, id, name, destroy }
+        Party { waiter: Waiter::new(), refs: AtomicU32::new(refs), home, id, name, kind }
     }
 
     /// Whether this is a task of the carrier with this mailbox.
@@ -68,9 +76,38 @@ impl Party {
         self.home.is_some_and(|home| std::ptr::eq(home, mailbox))
     }
 
+    /// Whether this is a task whose carrier stayed behind in a process that forked this one.
+    pub(crate) fn is_left_behind(&self) -> bool {
+        self.home.is_some_and(Mailbox::is_left_behind)
+    }
+
+    /// Whether both are tasks of the same carrier.
+    #[inline]
+    pub(crate) fn shares_home(&self, other: &Party) -> bool {
+        self.home.zip(other.home).is_some_and(|(ours, theirs)| std::ptr::eq(ours, theirs))
+    }
+
     /// How many references there are: a hint, for the deadlock detector.
     pub(crate) fn references(&self) -> u32 {
         self.refs.load(Ordering::Relaxed)
+    }
+
+    /// Begins a wait of the calling party, which this must be.
+    #[inline]
+    pub(crate) fn begin(&self) -> Epoch {
+        self.waiter.begin(self.manner())
+    }
+
+    /// How the calling party, which this must be, waits now.
+    ///
+    /// A fiber cannot switch away while it panics: the panic count is the thread's.
+    #[inline]
+    pub(crate) fn manner(&self) -> Manner {
+        if self.home.is_some() && !std::thread::panicking() {
+            Manner::Parked
+        } else {
+            Manner::Blocked
+        }
     }
 
     /// Ends a wait with this outcome, and sees to it that the waiter runs. False: it had ended.
@@ -89,7 +126,6 @@ impl Party {
     fn wake(&self, claim: Claim) -> bool {
         match claim {
             Claim::Lost => return false,
-            Claim::Awake => {}
             Claim::Parked => self.schedule(),
             Claim::Blocked => Waiter::wake_blocked(&raw const self.waiter),
         }
@@ -120,15 +156,6 @@ unsafe impl Send for PartyRef {}
 unsafe impl Sync for PartyRef {}
 
 impl PartyRef {
-    /// Takes over a reference that the caller owns.
-    ///
-    /// # Safety
-    ///
-    /// The party must be alive, with a reference to give away.
-    pub(crate) unsafe fn from_owned(party: NonNull<Party>) -> Self {
-        PartyRef(party)
-    }
-
     /// A further reference to a living party.
     pub(crate) fn share(party: &Party) -> Self {
         // Relaxed: a new reference comes from an existing one.
@@ -169,11 +196,17 @@ impl Drop for PartyRef {
 pub(crate) unsafe fn release(party: NonNull<Party>) {
     // SAFETY: alive by the caller's reference; after the decrement only the last one touches it.
     unsafe {
+        let refs = &party.as_ref().refs;
+        // Acquire: if ours is the only reference, nobody can make another, and what the others did
+        // with theirs happens before we free it. Saves the decrement in the common case.
+        if refs.load(Ordering::Acquire) == 1 {
+            return (party.as_ref().kind.destroy)(party);
+        }
         // Release: what we did with it happens before it is freed.
-        if party.as_ref().refs.fetch_sub(1, Ordering::Release) == 1 {
+        if refs.fetch_sub(1, Ordering::Release) == 1 {
             // Acquire: … and what the others did as well.
             fence(Ordering::Acquire);
-            (party.as_ref().destroy)(party);
+            (party.as_ref().kind.destroy)(party);
         }
     }
 }
@@ -183,21 +216,21 @@ thread_local! {
     static THREAD: OnceCell<PartyRef> = const { OnceCell::new() };
 }
 
-/// The calling OS thread.
-pub(crate) fn os_thread() -> PartyRef {
-    // While thread-locals are being destroyed a party of its own serves each call.
-    THREAD
-        .try_with(|thread| thread.get_or_init(new_os_thread).clone())
-        .unwrap_or_else(|_| new_os_thread())
+/// The calling OS thread. The reference is good for as long as the thread runs.
+pub(crate) fn os_thread<'a>() -> &'a Party {
+    let own = THREAD.try_with(|thread| NonNull::from(&**thread.get_or_init(new_os_thread)));
+    // While thread-locals are being destroyed, a party that is leaked serves each call.
+    let party = own.unwrap_or_else(|_| std::mem::ManuallyDrop::new(new_os_thread()).0);
+    // SAFETY: kept alive by the thread-local, or leaked.
+    unsafe { party.as_ref() }
 }
 
 fn new_os_thread() -> PartyRef {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let id = ThreadId::new(0, NEXT.fetch_add(1, Ordering::Relaxed));
     let name = std::thread::current().name().map(Box::from);
-    let party = Box::new(Party::new(id, name, None, |party| {
-        // SAFETY: made by the box below, and this was the last reference.
-        drop(unsafe { Box::from_raw(party.as_ptr()) });
-    }));
+    // SAFETY: made by the box below, and this is called for the last reference.
+    const KIND: &Kind = &Kind { destroy: |party| drop(unsafe { Box::from_raw(party.as_ptr()) }) };
+    let party = Box::new(Party::new(1, id, name, None, KIND));
     PartyRef(NonNull::from(Box::leak(party)))
 }

@@ -57,8 +57,8 @@ pub(crate) struct RunQueue {
 
 /// How far ahead the control block of a fiber is prefetched, and how far ahead the frame that its
 /// stack pointer points to. The second needs the first to have arrived.
-const AHEAD_BLOCK: usize = 6;
-const AHEAD_FRAME: usize = 3;
+const AHEAD_BLOCK: usize = 12;
+const AHEAD_FRAME: usize = 6;
 
 impl RunQueue {
     pub(crate) fn new() -> Self {

@@ -15,7 +15,7 @@ use super::mailbox::Mailbox;
 use super::party::ThreadId;
 use super::task::{self, Spec, Task};
 use super::watchdog::Watchdog;
-use super::{hook, spawn};
+use super::{fork, hook, spawn};
 use crate::stack::{self, SizeClass, StackConfig, StackError};
 use crate::thread::JoinHandle;
 
@@ -45,9 +45,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// The id of a task that any thread makes.
     pub(crate) fn new_id(&self) -> ThreadId {
-        // Relaxed: only uniqueness matters; on one carrier the order is that of the calls.
+        // Relaxed: only uniqueness matters.
         ThreadId::new(self.number, self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The id of a task that the carrier itself makes.
+    #[inline]
+    pub(crate) fn new_local_id(&self) -> ThreadId {
+        // Acquire: pairs with the drop of a handle, so that the ids that it used are seen. Without
+        // handles only this thread makes ids, and only this thread could make a handle.
+        if self.handles.load(Ordering::Acquire) > 0 {
+            return self.new_id();
+        }
+        let id = self.next_id.load(Ordering::Relaxed);
+        self.next_id.store(id + 1, Ordering::Relaxed);
+        ThreadId::new(self.number, id)
     }
 
     pub(crate) fn has_handles(&self) -> bool {
@@ -256,7 +270,8 @@ impl Runtime {
     ///
     /// # Panics
     ///
-    /// With the payload of `main` if it panics, and when called within a runtime.
+    /// With the payload of `main` if it panics, and when called within a runtime. (After a fork on
+    /// a fiber the child is not within one any more: see [`pirn::thread`](crate::thread).)
     ///
     /// # Aborts
     ///
@@ -268,11 +283,12 @@ impl Runtime {
         F: FnOnce() -> T,
     {
         assert!(
-            Carrier::current().is_none(),
+            Carrier::current().is_none_or(Carrier::is_left_behind),
             "a pirn runtime cannot be started within another one on the same thread"
         );
         stack::install_overflow_handler();
         hook::install();
+        fork::install();
         let config = self.builder.stack.with_size(self.builder.main_stack);
         let class = config.class().expect("checked by `build`");
         let spec = Spec {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::carrier::current_party;
 use super::clock::Instant;
 use super::fiber::Waiting;
-use super::party::PartyRef;
+use super::party::Party;
 use super::wait::{Epoch, Outcome};
 
 /// What a scope and its fibers, all on one carrier, share.
@@ -13,8 +13,8 @@ pub(crate) struct Tally {
     running: Cell<usize>,
     /// Whether a fiber panicked whose handle was not joined.
     panicked: Cell<bool>,
-    /// The fiber that waits for the others.
-    waiter: Cell<Option<(PartyRef, Epoch)>>,
+    /// The fiber that waits for the others; only while it does.
+    waiter: Cell<Option<(*const Party, Epoch)>>,
 }
 
 impl Tally {
@@ -45,7 +45,8 @@ impl Tally {
         if self.running.get() == 0
             && let Some((waiter, epoch)) = self.waiter.take()
         {
-            waiter.notify(epoch, Outcome::Notified);
+            // SAFETY: the waiting fiber clears this before it goes on, on this same thread.
+            unsafe { (*waiter).notify(epoch, Outcome::Notified) };
         }
     }
 
@@ -56,10 +57,10 @@ impl Tally {
     pub(crate) fn wait(&self) {
         while self.running.get() > 0 {
             let party = current_party();
-            let epoch = party.waiter.begin();
-            self.waiter.set(Some((party.clone(), epoch)));
+            let epoch = party.begin();
+            self.waiter.set(Some((party, epoch)));
             let waiting = Waiting::Scope(self.running.get());
-            super::wait(&party, epoch, waiting, Instant::FAR_FUTURE);
+            super::wait(party, epoch, waiting, Instant::FAR_FUTURE);
             self.waiter.set(None);
             party.waiter.finish();
         }

@@ -73,7 +73,7 @@ where
         request.stack(shared.stack).class()?
     };
     let spec = Spec {
-        id: shared.new_id(),
+        id: shared.new_local_id(),
         name: request.name,
         home: shared.mailbox,
         spawned_at: request.spawned_at,
@@ -118,7 +118,7 @@ where
     // SAFETY: F and T are 'static.
     let task = unsafe { task::create::<F, T>(spec, f) };
     // SAFETY: alive by its two references.
-    if !shared.send(unsafe { task.as_ref() }) {
+    if shared.mailbox.is_left_behind() || !shared.send(unsafe { task.as_ref() }) {
         refuse(task);
     }
     // SAFETY: the handle's reference, for the T that the task was made with.

@@ -20,49 +20,105 @@
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::thread::Result;
 
 use super::fiber::Fiber;
 use super::mailbox::Mailbox;
-use super::party::{self, Party, PartyRef, ThreadId};
+use super::party::{self, Kind, Party, PartyRef, ThreadId};
 use super::scope::Tally;
 use super::wait::{Epoch, Outcome};
 use crate::stack::SizeClass;
 use crate::thread::Locals;
 
-const DONE: u32 = 1;
-const JOINER: u32 = 2;
-const DETACHED: u32 = 4;
-const SCOPED: u32 = 8;
+const DONE: u8 = 1;
+const JOINER: u8 = 2;
+const DETACHED: u8 = 4;
+const SCOPED: u8 = 8;
+
+/// What a task's [`Stage`] holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Holds {
+    Closure,
+    Result,
+    Nothing,
+}
 
 /// See the [module documentation](self).
 #[repr(C)]
 pub(crate) struct Task {
     /// First, so that a `Party` with a home is a `Task`.
     pub(crate) party: Party,
-    flags: AtomicU32,
+    flags: AtomicU8,
+    /// Belongs to whoever the stage belongs to.
+    holds: Cell<Holds>,
+    pub(crate) stack: SizeClass,
+    pub(crate) keep_float_control: bool,
     /// The task's place in its carrier's registry.
     pub(crate) registered: Cell<u32>,
-    vtable: &'static VTable,
     /// The stack it runs on; null before it first runs and after it ended. The carrier's.
     pub(crate) fiber: Cell<*mut Fiber>,
     pub(crate) spawned_at: &'static Location<'static>,
-    pub(crate) stack: SizeClass,
-    pub(crate) keep_float_control: bool,
     /// The scope to count the task out of when it has ended. The carrier's.
     pub(crate) scope: Cell<Option<Rc<Tally>>>,
     /// The next task in a mailbox.
     pub(crate) mail_link: AtomicPtr<Task>,
-    joiner: UnsafeCell<Option<(PartyRef, Epoch)>>,
+    joiner: Cell<Joiner>,
+}
+
+/// Whom to wake when a task has ended.
+#[derive(Clone, Copy)]
+struct Joiner {
+    /// Null: nobody. The lowest bit is set if it holds a reference.
+    ///
+    /// A party that does not run on the task's own carrier must be kept alive: it may give up its
+    /// wait while the task, elsewhere, is about to wake it.
+    party: *const Party,
+    epoch: Epoch,
+}
+
+const COUNTED: usize = 1;
+
+impl Joiner {
+    const NOBODY: Joiner = Joiner { party: ptr::null(), epoch: Epoch::NEVER };
+
+    fn new(joiner: &Party, epoch: Epoch, task: &Party) -> Self {
+        let mut party = ptr::from_ref(joiner);
+        if !joiner.shares_home(task) {
+            mem::forget(PartyRef::share(joiner));
+            party = party.map_addr(|address| address | COUNTED);
+        }
+        Joiner { party, epoch }
+    }
+
+    /// Gives back the reference, if it holds one; calls `f` before.
+    ///
+    /// # Safety
+    ///
+    /// Once for each `new`, while the party is alive: on the task's carrier, or counted.
+    unsafe fn done(self, f: impl FnOnce(&Party, Epoch)) {
+        let party = self.party.map_addr(|address| address & !COUNTED);
+        // SAFETY: alive by the contract.
+        unsafe {
+            let Some(alive) = party.as_ref() else { return };
+            f(alive, self.epoch);
+            if self.party.addr() & COUNTED != 0 {
+                party::release(NonNull::from(alive));
+            }
+        }
+    }
 }
 
 /// What depends on the types of closure and result.
+#[repr(C)]
 struct VTable {
+    /// First: the party's part.
+    kind: Kind,
     /// Runs the closure and stores the result.
     run: unsafe fn(*const Task, &Locals),
     /// Drops the closure of a task that never ran.
@@ -87,15 +143,15 @@ pub(crate) struct Spec {
 }
 
 #[repr(C)]
-struct Cell2<F, T> {
+struct TaskCell<F, T> {
     task: Task,
     stage: UnsafeCell<Stage<F, T>>,
 }
 
-enum Stage<F, T> {
-    Closure(F),
-    Result(Result<T>),
-    Taken,
+/// First the closure, then the result; `Task::holds` says which.
+union Stage<F, T> {
+    closure: ManuallyDrop<F>,
+    result: ManuallyDrop<Result<T>>,
 }
 
 /// The runtime ended before the task could; the payload that `join` then returns.
@@ -124,40 +180,42 @@ pub(crate) unsafe fn create<F, T>(spec: Spec, closure: F) -> NonNull<Task>
 where
     F: FnOnce() -> T,
 {
-    let cell = Box::new(Cell2::<F, T> {
+    let vtable: &'static VTable = &const {
+        VTable {
+            kind: Kind { destroy: destroy::<F, T> },
+            run: run::<F, T>,
+            abandon: abandon::<F, T>,
+            panic_message: panic_message::<F, T>,
+            take: take::<F, T>,
+            discard: discard::<F, T>,
+        }
+    };
+    let cell = Box::new(TaskCell::<F, T> {
         task: Task {
-            party: Party::new(spec.id, spec.name, Some(spec.home), destroy::<F, T>),
-            flags: AtomicU32::new(if spec.scoped { SCOPED } else { 0 }),
-            registered: Cell::new(u32::MAX),
-            vtable: &const {
-                VTable {
-                    run: run::<F, T>,
-                    abandon: abandon::<F, T>,
-                    panic_message: panic_message::<F, T>,
-                    take: take::<F, T>,
-                    discard: discard::<F, T>,
-                }
-            },
-            fiber: Cell::new(ptr::null_mut()),
-            spawned_at: spec.spawned_at,
+            // The runtime's reference and the join handle's.
+            party: Party::new(2, spec.id, spec.name, Some(spec.home), &vtable.kind),
+            flags: AtomicU8::new(if spec.scoped { SCOPED } else { 0 }),
+            holds: Cell::new(Holds::Closure),
             stack: spec.stack,
             keep_float_control: spec.keep_float_control,
+            registered: Cell::new(u32::MAX),
+            fiber: Cell::new(ptr::null_mut()),
+            spawned_at: spec.spawned_at,
             scope: Cell::new(None),
             mail_link: AtomicPtr::new(ptr::null_mut()),
-            joiner: UnsafeCell::new(None),
+            joiner: Cell::new(Joiner::NOBODY),
         },
-        stage: UnsafeCell::new(Stage::Closure(closure)),
+        stage: UnsafeCell::new(Stage { closure: ManuallyDrop::new(closure) }),
     });
-    mem::forget(PartyRef::share(&cell.task.party));
     NonNull::from(Box::leak(cell)).cast()
 }
 
 unsafe fn destroy<F, T>(party: NonNull<Party>) {
     // SAFETY: the party is the first field of the cell that `create` boxed, and this was the last
-    // reference. Nobody has taken the result: its drop is the last word on it.
+    // reference: what nobody has taken is ours to drop.
     unsafe {
         discard::<F, T>(party.as_ptr().cast_const().cast());
-        drop(Box::from_raw(party.as_ptr().cast::<Cell2<F, T>>()));
+        drop(Box::from_raw(party.as_ptr().cast::<TaskCell<F, T>>()));
     }
 }
 
@@ -165,57 +223,97 @@ unsafe fn destroy<F, T>(party: NonNull<Party>) {
 ///
 /// # Safety
 ///
-/// The types must be the task's, and the caller the one to whom the stage belongs now.
-unsafe fn stage<'a, F, T>(task: *const Task) -> &'a mut Stage<F, T> {
+/// The types must be the task's.
+unsafe fn stage<F, T>(task: *const Task) -> *mut Stage<F, T> {
     // SAFETY: `task` is the first field of the cell.
-    unsafe { &mut *(*task.cast::<Cell2<F, T>>()).stage.get() }
+    unsafe { (*task.cast::<TaskCell<F, T>>()).stage.get() }
+}
+
+/// Moves the closure out.
+///
+/// # Safety
+///
+/// The types must be the task's, and the stage the caller's.
+unsafe fn take_closure<F, T>(task: *const Task) -> F {
+    // SAFETY: by the contract; what is moved out is no longer held.
+    unsafe {
+        let before = (*task).holds.replace(Holds::Nothing);
+        assert_eq!(before, Holds::Closure, "a task runs once");
+        ManuallyDrop::take(&mut (*stage::<F, T>(task)).closure)
+    }
+}
+
+/// Puts the result in.
+///
+/// # Safety
+///
+/// As for [`take_closure`], which must have been called.
+unsafe fn put_result<F, T>(task: *const Task, result: Result<T>) {
+    // SAFETY: by the contract; nothing is overwritten.
+    unsafe {
+        (*stage::<F, T>(task)).result = ManuallyDrop::new(result);
+        (*task).holds.set(Holds::Result);
+    }
 }
 
 unsafe fn run<F: FnOnce() -> T, T>(task: *const Task, locals: &Locals) {
     // SAFETY: the runtime runs a task once; until `DONE` the stage is the task's.
     unsafe {
-        let Stage::Closure(closure) = mem::replace(stage::<F, T>(task), Stage::Taken) else {
-            unreachable!("a task runs once");
-        };
+        let closure = take_closure::<F, T>(task);
         let result = panic::catch_unwind(AssertUnwindSafe(closure));
         locals.clear();
-        *stage::<F, T>(task) = Stage::Result(result);
+        put_result::<F, T>(task, result);
     }
 }
 
 unsafe fn abandon<F, T>(task: *const Task) {
     // SAFETY: as in `run`, which does not happen then.
-    let closure =
-        unsafe { mem::replace(stage::<F, T>(task), Stage::Result(Err(Box::new(Cancelled::NEW)))) };
-    drop_quietly(closure);
+    unsafe {
+        let closure = take_closure::<F, T>(task);
+        put_result::<F, T>(task, Err(Box::new(Cancelled::NEW)));
+        drop_quietly(closure);
+    }
 }
 
 unsafe fn panic_message<F, T>(task: *const Task) -> Option<String> {
     // SAFETY: the caller owns the stage.
-    match unsafe { stage::<F, T>(task) } {
-        Stage::Result(Err(payload)) if !is_cancellation(&**payload) => Some(message(&**payload)),
-        _ => None,
+    unsafe {
+        if (*task).holds.get() != Holds::Result {
+            return None;
+        }
+        match &*(*stage::<F, T>(task)).result {
+            Err(payload) if !is_cancellation(&**payload) => Some(message(&**payload)),
+            _ => None,
+        }
     }
 }
 
 unsafe fn take<F, T>(task: *const Task, to: *mut ()) {
     // SAFETY: the caller owns the stage, and `to` is a place for a Result<T>.
     unsafe {
-        let Stage::Result(result) = mem::replace(stage::<F, T>(task), Stage::Taken) else {
-            unreachable!("a result is taken once, after the end");
-        };
-        to.cast::<Result<T>>().write(result);
+        let before = (*task).holds.replace(Holds::Nothing);
+        assert_eq!(before, Holds::Result, "a result is taken once, after the end");
+        let result = (&raw const (*stage::<F, T>(task)).result).cast::<Result<T>>();
+        to.cast::<Result<T>>().copy_from_nonoverlapping(result, 1);
     }
 }
 
 unsafe fn discard<F, T>(task: *const Task) {
     // SAFETY: the caller owns the stage.
-    let stage = unsafe { mem::replace(stage::<F, T>(task), Stage::Taken) };
-    drop_quietly(stage);
+    unsafe {
+        match (*task).holds.replace(Holds::Nothing) {
+            Holds::Nothing => {}
+            Holds::Closure => drop_quietly(ManuallyDrop::take(&mut (*stage::<F, T>(task)).closure)),
+            Holds::Result => drop_quietly(ManuallyDrop::take(&mut (*stage::<F, T>(task)).result)),
+        }
+    }
 }
 
 /// Drops a value that nobody wants, when there is nobody to take the panic of its destructor.
 pub(crate) fn drop_quietly<V>(value: V) {
+    if !mem::needs_drop::<V>() {
+        return;
+    }
     let dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(value)));
     if let Err(payload) = dropped
         && !is_cancellation(&*payload)
@@ -243,6 +341,12 @@ fn is_cancellation(payload: &(dyn Any + Send)) -> bool {
 }
 
 impl Task {
+    #[inline(always)]
+    fn vtable(&self) -> &'static VTable {
+        // SAFETY: a task's kind is the first field of its table.
+        unsafe { &*ptr::from_ref(self.party.kind).cast() }
+    }
+
     /// Runs the closure and stores its result. On the task's own fiber.
     ///
     /// # Safety
@@ -250,7 +354,7 @@ impl Task {
     /// Once, by the runtime.
     pub(crate) unsafe fn run(&self, locals: &Locals) {
         // SAFETY: the vtable was made for this task.
-        unsafe { (self.vtable.run)(self, locals) }
+        unsafe { (self.vtable().run)(self, locals) }
     }
 
     /// Drops the closure of a task that never ran; a join then returns [`Cancelled`].
@@ -260,7 +364,7 @@ impl Task {
     /// Once, by the runtime, instead of [`run`](Self::run).
     pub(crate) unsafe fn abandon(&self) {
         // SAFETY: the vtable was made for this task.
-        unsafe { (self.vtable.abandon)(self) }
+        unsafe { (self.vtable().abandon)(self) }
     }
 
     /// Publishes the end: wakes the joiner; without one, sees to an unwanted result.
@@ -276,9 +380,12 @@ impl Task {
         let before = self.flags.fetch_or(DONE, Ordering::AcqRel);
         debug_assert_eq!(before & DONE, 0, "a task ends once");
         if before & JOINER != 0 {
-            // SAFETY: with JOINER set before DONE the field is ours.
-            if let Some((joiner, epoch)) = unsafe { (*self.joiner.get()).take() } {
-                joiner.notify(epoch, Outcome::Notified);
+            // SAFETY: with JOINER set before DONE the field is ours. On our own carrier the joiner
+            // waits, or has cleared this; from elsewhere it is kept alive.
+            unsafe {
+                self.joiner.replace(Joiner::NOBODY).done(|joiner, epoch| {
+                    joiner.notify(epoch, Outcome::Notified);
+                });
             }
         }
         if before & DETACHED == 0 {
@@ -296,8 +403,8 @@ impl Task {
     unsafe fn bury(&self) -> Option<String> {
         // SAFETY: the stage belongs to the caller.
         unsafe {
-            let message = (self.vtable.panic_message)(self);
-            (self.vtable.discard)(self);
+            let message = (self.vtable().panic_message)(self);
+            (self.vtable().discard)(self);
             message
         }
     }
@@ -313,22 +420,37 @@ impl Task {
         self.flags.load(Ordering::Relaxed) & SCOPED != 0
     }
 
-    /// Registers whom to wake at the end. False: it has come already.
+    /// Registers the calling party, to be woken at the end. False: it has come already.
     ///
     /// # Safety
     ///
-    /// By the owner of the join handle, once.
-    pub(crate) unsafe fn set_joiner(&self, joiner: PartyRef, epoch: Epoch) -> bool {
-        // SAFETY: before JOINER is set the field is the handle's.
-        unsafe { *self.joiner.get() = Some((joiner, epoch)) };
+    /// By the owner of the join handle, once. If the wait is given up, `clear_joiner` must follow.
+    #[inline]
+    pub(crate) unsafe fn set_joiner(&self, joiner: &Party, epoch: Epoch) -> bool {
+        // Before JOINER is set the field is the handle's.
+        self.joiner.set(Joiner::new(joiner, epoch, &self.party));
         // AcqRel: publishes the field, or makes the result visible.
         let before = self.flags.fetch_or(JOINER, Ordering::AcqRel);
         if before & DONE == 0 {
             return true;
         }
         // SAFETY: JOINER came second: the field stays ours.
-        unsafe { *self.joiner.get() = None };
+        unsafe { self.joiner.replace(Joiner::NOBODY).done(|_, _| {}) };
         false
+    }
+
+    /// Takes a registration back whose wait was given up.
+    ///
+    /// # Safety
+    ///
+    /// By the party that registered.
+    pub(crate) unsafe fn clear_joiner(&self) {
+        // AcqRel: as in `set_joiner`.
+        let before = self.flags.fetch_and(!JOINER, Ordering::AcqRel);
+        if before & DONE == 0 {
+            // SAFETY: the task has not ended and will not look at the field any more.
+            unsafe { self.joiner.replace(Joiner::NOBODY).done(|_, _| {}) };
+        }
     }
 
     /// Moves the result out.
@@ -341,7 +463,7 @@ impl Task {
         let mut result = mem::MaybeUninit::<Result<T>>::uninit();
         // SAFETY: `take` writes a Result<T>.
         unsafe {
-            (self.vtable.take)(self, result.as_mut_ptr().cast());
+            (self.vtable().take)(self, result.as_mut_ptr().cast());
             result.assume_init()
         }
     }

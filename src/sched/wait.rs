@@ -3,28 +3,26 @@
 //! Whoever can wait (a fiber, an OS thread) has a [`Waiter`]. A wait is one *epoch* of its word:
 //!
 //! ```text
-//!              begin            park or block           claim (by notify, timeout, cancel, …)
-//!    IDLE ─────────────► WAITING ─────────────► PARKED ──────────────────► outcome
-//!     ▲                     │                   BLOCKED                       │
-//!     │                     └──────────────── claim ─────────────────────────►│
-//!     └──────────────────────────────── finish ───────────────────────────────┘
+//!            begin                claim (by notify, timeout, cancel, …)
+//!    IDLE ──────────► PARKED  ─────────────────────────────────────────► outcome
+//!     ▲               BLOCKED                                               │
+//!     └───────────────────────────── finish ────────────────────────────────┘
 //! ```
 //!
-//! The word holds the epoch in its upper bits and the state in the lowest three. A [`Ticket`] names
-//! a waiter and an epoch; whoever holds a copy may try to [`claim`](Waiter::claim) it, and exactly
-//! one succeeds: afterwards the word no longer shows that epoch as waiting. A late claim fails
-//! harmlessly, since epochs are never used twice.
+//! The word holds the epoch in its upper bits and the state in the lowest three. Whoever knows the
+//! waiter and the epoch may try to [`claim`](Waiter::claim) it, and exactly one succeeds: afterwards
+//! the word no longer shows that epoch as waiting. A late claim fails harmlessly, since epochs are
+//! never used twice.
 //!
-//! The claimer learns what it must do next:
+//! How the waiter is to be woken is settled when the wait begins:
 //!
-//! * the waiter was only WAITING: it has not gone to sleep yet, and will see the outcome when it
-//!   tries. Nothing to do; the claimer must not touch the waiter any more, for it may be gone.
-//! * PARKED: a fiber that has switched away. The claimer puts it on its carrier's run queue.
-//! * BLOCKED: an OS thread (or a fiber that cannot switch away now) sleeping in a futex on the
+//! * PARKED: a fiber that switches away. The claimer puts it on its carrier's run queue.
+//! * BLOCKED: an OS thread (or a fiber that cannot switch away now) that sleeps in a futex on the
 //!   word's lower half. The claimer wakes it.
 //!
-//! A fiber is resumed by its own carrier only, from the run queue, and enters PARKED on that same
-//! thread before it switches: so nobody can resume it before its registers are saved.
+//! A parked fiber may be claimed before it has switched away. That is harmless: it is resumed by its
+//! own carrier only, from the run queue, and the carrier does not look there before the fiber has
+//! switched. Nothing can resume a fiber whose registers are not yet saved.
 //!
 //! The *token* of `park`/`unpark` is separate from the word, so that other waits neither eat nor
 //! disturb it. Epochs of `park` are odd, all others even: an unpark that reads an odd epoch may
@@ -40,12 +38,10 @@ const STATE_MASK: u64 = (1 << STATE_BITS) - 1;
 
 /// Not in a wait.
 const IDLE: u64 = 0;
-/// In a wait, still awake.
-const WAITING: u64 = 1;
-/// Switched away.
-const PARKED: u64 = 2;
-/// Asleep in a futex.
-const BLOCKED: u64 = 3;
+/// In a wait; a fiber, to be put on its run queue.
+const PARKED: u64 = 1;
+/// In a wait; a thread, to be woken by the kernel.
+const BLOCKED: u64 = 2;
 /// From here on: claimed, by [`Outcome`].
 const FIRST_OUTCOME: u64 = 4;
 
@@ -67,23 +63,36 @@ pub(crate) enum Outcome {
 pub(crate) enum Claim {
     /// Somebody else ended this wait.
     Lost,
-    /// The waiter is awake and will notice by itself.
-    Awake,
     /// A fiber: put it on its run queue.
     Parked,
     /// A thread: call [`Waiter::wake_blocked`].
     Blocked,
 }
 
+/// How a waiter waits, and hence how it is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Manner {
+    /// It switches away.
+    Parked = PARKED,
+    /// It blocks its OS thread.
+    Blocked = BLOCKED,
+}
+
 /// One wait of one waiter: a waiter's epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch(u64);
+
+impl Epoch {
+    /// Before every wait.
+    pub(crate) const NEVER: Epoch = Epoch(0);
+}
 
 /// What can wait.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     /// Epoch and state.
-    word: AtomicU64,
+    pub(super) word: AtomicU64,
     /// The token of `park` and `unpark`.
     token: AtomicBool,
 }
@@ -95,34 +104,25 @@ impl Waiter {
 
     /// Begins a wait. By the waiter itself, which must [`finish`](Self::finish) it.
     #[inline]
-    pub(crate) fn begin(&self) -> Epoch {
-        // Relaxed: the ticket reaches others through a lock or a release store of its own.
-        self.begin_as(0, Ordering::Relaxed)
+    pub(crate) fn begin(&self, manner: Manner) -> Epoch {
+        // Relaxed: the epoch reaches others through a lock or a release store of its own.
+        self.begin_as(manner, 0, Ordering::Relaxed)
     }
 
     #[inline]
-    fn begin_as(&self, parity: u64, ordering: Ordering) -> Epoch {
+    fn begin_as(&self, manner: Manner, parity: u64, ordering: Ordering) -> Epoch {
         // Relaxed: only the waiter itself changes the word outside a wait.
         let word = self.word.load(Ordering::Relaxed);
         debug_assert_eq!(word & STATE_MASK, IDLE, "a wait within a wait");
         let epoch = ((word >> STATE_BITS) & !1) + 2 + parity;
-        self.word.store(epoch << STATE_BITS | WAITING, ordering);
+        self.word.store(epoch << STATE_BITS | manner as u64, ordering);
         Epoch(epoch)
     }
 
-    /// Declares that the waiter is about to switch away. False: it has been claimed already.
-    #[inline]
-    pub(crate) fn set_parked(&self, epoch: Epoch) -> bool {
-        self.set_asleep(epoch, PARKED)
-    }
-
-    fn set_asleep(&self, Epoch(epoch): Epoch, state: u64) -> bool {
-        let base = epoch << STATE_BITS;
-        // Acquire on failure: what the claimer did before is then visible, as after a wake-up.
-        // Release: a claimer that finds us asleep may read what we wrote.
-        self.word
-            .compare_exchange(base | WAITING, base | state, Ordering::Release, Ordering::Acquire)
-            .is_ok()
+    /// Ends its own wait before it has gone to sleep. False: somebody else has ended it, and has
+    /// woken it, or will: it must go to sleep after all.
+    pub(crate) fn retract(&self, epoch: Epoch, outcome: Outcome) -> bool {
+        self.claim(epoch, outcome) != Claim::Lost
     }
 
     /// Ends a wait for everybody else; exactly one claim of an epoch succeeds.
@@ -133,7 +133,6 @@ impl Waiter {
         let mut seen = self.word.load(Ordering::Relaxed);
         loop {
             let claim = match seen.wrapping_sub(base) {
-                WAITING => Claim::Awake,
                 PARKED => Claim::Parked,
                 BLOCKED => Claim::Blocked,
                 _ => return Claim::Lost,
@@ -180,13 +179,9 @@ impl Waiter {
         (word & STATE_MASK == PARKED).then_some(Epoch(word >> STATE_BITS))
     }
 
-    /// Sleeps in the kernel until the wait is claimed; claims it itself when the deadline passes.
-    ///
-    /// For OS threads, and for fibers that must not switch away.
+    /// Sleeps in the kernel until the wait, begun as blocked, is claimed; claims it itself when the
+    /// deadline passes.
     pub(crate) fn block(&self, epoch: Epoch, deadline: Option<Instant>) {
-        if !self.set_asleep(epoch, BLOCKED) {
-            return;
-        }
         let asleep = (epoch.0 << STATE_BITS | BLOCKED) as u32;
         while self.outcome().is_none() {
             let timeout = match deadline {
@@ -226,20 +221,22 @@ impl Waiter {
     }
 
     /// Begins a wait that [`unpark`](Self::unpark) may end. `None`: the token was there.
-    pub(crate) fn begin_park(&self) -> Option<Epoch> {
+    #[inline]
+    pub(crate) fn begin_park(&self, manner: Manner) -> Option<Epoch> {
         if self.take_token() {
             return None;
         }
         // SeqCst, here and in `unpark`: either the unparker sees this wait, or we see its token.
-        let epoch = self.begin_as(1, Ordering::SeqCst);
-        if self.token.load(Ordering::SeqCst) {
-            // The unparker may have claimed it as well; in any case it is claimed now.
-            let _ = self.claim(epoch, Outcome::Notified);
+        let epoch = self.begin_as(manner, 1, Ordering::SeqCst);
+        if self.token.load(Ordering::SeqCst) && self.retract(epoch, Outcome::Notified) {
+            self.finish_park();
+            return None;
         }
         Some(epoch)
     }
 
     /// Ends a wait begun by [`begin_park`](Self::begin_park); eats the token that ended it.
+    #[inline]
     pub(crate) fn finish_park(&self) -> Outcome {
         let outcome = self.finish();
         if outcome == Outcome::Notified {
@@ -248,9 +245,20 @@ impl Waiter {
         outcome
     }
 
-    /// Leaves the token, and ends the wait if the waiter is in `park`.
+    /// Ends the wait if the waiter is in `park`; else leaves the token.
+    #[inline]
     pub(crate) fn unpark(&self) -> Claim {
+        let claim = self.claim_park();
+        if claim != Claim::Lost {
+            return claim;
+        }
         self.token.store(true, Ordering::SeqCst);
+        // It may have begun to park before it could see the token.
+        self.claim_park()
+    }
+
+    #[inline]
+    fn claim_park(&self) -> Claim {
         let epoch = self.word.load(Ordering::SeqCst) >> STATE_BITS;
         if epoch & 1 == 1 { self.claim(Epoch(epoch), Outcome::Notified) } else { Claim::Lost }
     }

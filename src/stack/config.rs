@@ -1,24 +1,25 @@
 //! What a caller asks for, and the size classes that requests are rounded to.
 //!
-//! A class is a slot size (a power of two) together with a guard size (whole pages). Every distinct
+//! A class is a slot size (a page less than a power of two) together with a guard size (whole
+//! pages). Every distinct
 //! pair that the program asks for is entered once into a small static table and named by its index
 //! from then on, so that the hot path never computes with sizes.
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{COLOUR_SPAN, StackError, kernel};
 
 /// How large a stack must be, and how large the guard below it.
 ///
 /// Sizes are in bytes and are minima: [`size`](StackConfig::size) is rounded up so that stack,
-/// guard and a little padding fill a power of two, at least 16 KiB; the guard is rounded up to
+/// guard and a little padding fill a page less than a power of two; the guard is rounded up to
 /// whole pages, at least one. Memory is committed page by page as it is touched, so a large size
 /// costs address space only.
 ///
-/// The default, 123 KiB above a guard of one page, makes slots of 128 KiB: deep enough for ordinary
+/// The default, 112 KiB above a guard of one page, makes slots of 124 KiB: deep enough for ordinary
 /// code with formatting, panics and backtraces, and small enough that sixteen share one page of the
-/// kernel's page tables (256 bytes of it for each).
+/// kernel's page tables (248 bytes of it for each).
 ///
 /// # Guards and foreign code
 ///
@@ -46,8 +47,8 @@ pub struct StackConfig {
 }
 
 impl StackConfig {
-    /// 123 KiB of stack above 4 KiB of guard, which means one page.
-    pub const DEFAULT: StackConfig = StackConfig { size: 123 << 10, guard: 4096 };
+    /// 112 KiB of stack above 4 KiB of guard, which means one page.
+    pub const DEFAULT: StackConfig = StackConfig { size: 112 << 10, guard: 4096 };
 
     /// The same with at least `size` usable bytes.
     #[must_use]
@@ -100,7 +101,8 @@ impl StackConfig {
         let page = kernel::page_size();
         let guard = self.guard.max(1).next_multiple_of(page);
         let usable = self.size.max(kernel::least_stack()) + COLOUR_SPAN;
-        let slot = (usable + guard).next_power_of_two().max(MIN_SLOT).max(2 * page);
+        // A page less than a power of two, an odd number of pages: see "Colours" in the parent.
+        let slot = (usable + guard + page).next_power_of_two().max(MIN_SLOT + page) - page;
         let class = SizeClass::find(slot, guard)
             .map_or_else(|| SizeClass::register(slot, guard, self), Ok)?;
         if self == StackConfig::DEFAULT {
@@ -123,7 +125,7 @@ const UNKNOWN: u8 = u8::MAX;
 /// No request may exceed this: half of what a 47-bit address space could hold at all.
 const MAX_SIZE: usize = 1 << 46;
 /// The smallest slot.
-const MIN_SLOT: usize = 16 << 10;
+const MIN_SLOT: usize = 12 << 10;
 /// How many classes there can be.
 pub(super) const MAX_CLASSES: usize = 64;
 
@@ -157,7 +159,7 @@ impl SizeClass {
         SizeClass(index)
     }
 
-    /// Bytes from one slot to the next; a power of two.
+    /// Bytes from one slot to the next; whole pages.
     #[inline]
     pub(crate) fn slot_size(self) -> usize {
         // Relaxed: whoever holds a class got it through `COUNT` (acquire) or from somebody who did.
@@ -188,7 +190,7 @@ impl SizeClass {
     }
 
     fn register(slot: usize, guard: usize, asked: StackConfig) -> Result<SizeClass, StackError> {
-        let _lock = REGISTER.lock().unwrap_or_else(PoisonError::into_inner);
+        let _lock = lock();
         if let Some(class) = SizeClass::find(slot, guard) {
             return Ok(class);
         }
@@ -214,6 +216,11 @@ impl SizeClass {
                 limit: MAX_CLASSES,
             })
     }
+}
+
+/// Keeps other threads from registering a class.
+pub(super) fn lock() -> MutexGuard<'static, ()> {
+    REGISTER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The most stacks that one magazine holds, whatever their size.

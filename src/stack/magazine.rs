@@ -126,6 +126,15 @@ pub(super) fn pop(class: SizeClass) -> Option<Stack> {
     LOCAL.with(|local| local.magazines[class.index()].get().pop())
 }
 
+/// Whether [`push`] would keep a stack of this class.
+#[inline]
+pub(super) fn has_room(class: SizeClass) -> bool {
+    LOCAL.with(|local| {
+        let magazine = local.magazines[class.index()].get();
+        magazine.len.load(Ordering::Relaxed) < magazine.limit
+    })
+}
+
 /// Keeps a stack for this thread, if there is room.
 #[inline]
 pub(super) fn push(stack: Stack) -> Result<(), Stack> {

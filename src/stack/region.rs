@@ -57,7 +57,7 @@ struct Record {
     base: AtomicUsize,
     /// Bytes of all slots together.
     len: AtomicUsize,
-    /// Bytes from one slot to the next, a power of two.
+    /// Bytes from one slot to the next, whole pages.
     slot: AtomicUsize,
     /// Bytes of guard at the low end of each slot.
     guard: AtomicUsize,

@@ -9,6 +9,7 @@ use std::thread::Result;
 use super::Thread;
 use crate::sched::carrier::{check_cancelled, current_party};
 use crate::sched::clock::Instant;
+use crate::sched::wait::Outcome;
 use crate::sched::{self, Task, Waiting};
 
 /// Owns the right to a fiber's result. Dropping it detaches the fiber.
@@ -60,7 +61,7 @@ impl<T> JoinHandle<T> {
         if !self.task().is_done() {
             self.wait();
             if !self.task().is_done() {
-                // Called off, in a destructor while the runtime ends.
+                // Called off: in a destructor while the runtime ends, or after a fork.
                 return Err(Box::new(super::Cancelled::NEW));
             }
         }
@@ -76,14 +77,26 @@ impl<T> JoinHandle<T> {
     #[cold]
     #[inline(never)]
     fn wait(&self) {
-        let party = current_party();
-        let epoch = party.waiter.begin();
-        // SAFETY: `join` consumes the handle: this happens once.
-        if !unsafe { self.task().set_joiner(party.clone(), epoch) } {
-            party.notify(epoch, crate::sched::wait::Outcome::Notified);
+        if self.task().party.is_left_behind() {
+            // It goes on in the process that forked this one.
+            return;
         }
-        sched::wait(&party, epoch, Waiting::Join(self.task.as_ptr()), Instant::FAR_FUTURE);
-        check_cancelled(party.waiter.finish());
+        let party = current_party();
+        let epoch = party.begin();
+        // SAFETY: `join` consumes the handle: this happens once.
+        if unsafe { self.task().set_joiner(party, epoch) } {
+            let waiting = Waiting::Join(self.task.as_ptr());
+            sched::wait(party, epoch, waiting, Instant::FAR_FUTURE);
+        } else {
+            // It has just ended.
+            party.waiter.retract(epoch, Outcome::Notified);
+        }
+        let outcome = party.waiter.finish();
+        if outcome == Outcome::Cancelled {
+            // SAFETY: registered above, by this party.
+            unsafe { self.task().clear_joiner() };
+            check_cancelled(outcome);
+        }
     }
 }
 

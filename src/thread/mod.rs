@@ -49,6 +49,17 @@
 //! [`LocalKey`] work on that thread. Spawning needs a runtime: [`spawn`] panics without one, with a
 //! message; a [`Handle`](crate::Handle) spawns from anywhere.
 //!
+//! # Fork
+//!
+//! In a child of `fork` the parent's runtimes do not go on; for the child they count as over.
+//! Spawning through their handles and joining their fibers return [`Cancelled`], unless the fiber
+//! had ended before the fork. If the fork was called on a fiber, that fiber goes on in the child
+//! until it would switch, wait or end: then the child aborts, with a message. It may call `exec`,
+//! `_exit`, or `std::process::exit`, and it may [run](crate::Runtime::run) a new runtime, whose
+//! loop then stands on that fiber's stack. A child forked anywhere else, on an OS thread that is no
+//! carrier, runs new runtimes as any process does. The parent is unaffected. None of this concerns
+//! [`std::process::Command`], whose children only `exec`.
+//!
 //! # Signals
 //!
 //! A signal mask belongs to the carrier, not to the fiber: a fiber that changes it must put it back
@@ -224,8 +235,8 @@ pub fn sleep(duration: Duration) {
 /// Waits until this instant at least; others run meanwhile.
 pub fn sleep_until(deadline: Instant) {
     let party = current_party();
-    let epoch = party.waiter.begin();
-    sched::wait(&party, epoch, Waiting::Sleep(deadline), deadline);
+    let epoch = party.begin();
+    sched::wait(party, epoch, Waiting::Sleep(deadline), deadline);
     check_cancelled(party.waiter.finish());
 }
 
@@ -244,10 +255,10 @@ pub fn park_timeout(duration: Duration) {
 
 fn park_until(deadline: Instant) {
     let party = current_party();
-    let Some(epoch) = party.waiter.begin_park() else {
+    let Some(epoch) = party.waiter.begin_park(party.manner()) else {
         return;
     };
-    sched::wait(&party, epoch, Waiting::Park(deadline), deadline);
+    sched::wait(party, epoch, Waiting::Park(deadline), deadline);
     check_cancelled(party.waiter.finish_park());
 }
 
@@ -286,5 +297,5 @@ impl fmt::Debug for Thread {
 
 /// The calling fiber; outside a runtime, the calling OS thread.
 pub fn current() -> Thread {
-    Thread(current_party())
+    Thread::of(current_party())
 }

@@ -108,11 +108,7 @@ impl Builder {
         let task = unsafe { spawn_local(request, f)? };
         // SAFETY: the handle's reference, for the T that the task was made with.
         let handle = unsafe { JoinHandle::new(task) };
-        Ok(ScopedJoinHandle {
-            handle: ManuallyDrop::new(handle),
-            tally: scope.tally.clone(),
-            scope: PhantomData,
-        })
+        Ok(ScopedJoinHandle { handle: ManuallyDrop::new(handle), tally: &scope.tally })
     }
 }
 
@@ -121,8 +117,7 @@ impl Builder {
 /// Unlike std's it stays on its OS thread, as the fibers of the scope do.
 pub struct ScopedJoinHandle<'scope, T> {
     handle: ManuallyDrop<JoinHandle<T>>,
-    tally: Rc<Tally>,
-    scope: PhantomData<&'scope ()>,
+    tally: &'scope Rc<Tally>,
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
@@ -143,11 +138,8 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// The payload of its panic, which the scope then does not report again.
     pub fn join(self) -> Result<T> {
         let mut this = ManuallyDrop::new(self);
-        // SAFETY: each field is moved out of a handle that is not dropped.
-        let (handle, tally) = unsafe {
-            (ManuallyDrop::take(&mut this.handle), std::ptr::read(&raw const this.tally))
-        };
-        drop(tally);
+        // SAFETY: moved out of a scoped handle that is not dropped.
+        let handle = unsafe { ManuallyDrop::take(&mut this.handle) };
         handle.join()
     }
 }

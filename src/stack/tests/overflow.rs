@@ -52,7 +52,7 @@ fn stderr(output: &Output) -> String {
 fn is_reported(output: &Output) {
     let text = stderr(output);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{text}");
-    let report = "\nfiber 'worker' (id 7), spawned at src/main.rs:10:5 has overflowed its stack of 126976 bytes (guard of 4096 bytes)\n";
+    let report = "\nfiber 'worker' (id 7), spawned at src/main.rs:10:5 has overflowed its stack of 122880 bytes (guard of 4096 bytes)\n";
     let last = "fatal runtime error: stack overflow, aborting\n";
     assert!(text.contains(&format!("{report}{last}")), "{text}");
 }

@@ -6,7 +6,7 @@ use super::{Stack, call_on, class, isolated, name, stack_pointer};
 #[test]
 fn every_odd_size_gives_at_least_what_was_asked_for() {
     for size in
-        [0, 1, 63, 4095, 4096, 4097, 16 << 10, 65_537, 123 << 10, 124 << 10, 1 << 20, (1 << 20) + 1]
+        [0, 1, 63, 4095, 4096, 4097, 16 << 10, 65_537, 112 << 10, 120 << 10, 1 << 20, (1 << 20) + 1]
     {
         for guard in [0, 1, 4096, 4097, 65_536] {
             let config = StackConfig::DEFAULT.with_size(size).with_guard(guard);
@@ -62,7 +62,7 @@ fn absurd_sizes_are_an_error_that_names_them() {
 fn the_default_is_the_first_choice_of_its_documentation() {
     let class = StackConfig::default().class().unwrap();
     if kernel::page_size() == 4096 {
-        assert_eq!((class.slot_size(), class.guard_size()), (128 << 10, 4096));
+        assert_eq!((class.slot_size(), class.guard_size()), (124 << 10, 4096));
     }
 }
 
