@@ -78,7 +78,9 @@ impl Side {
 
     /// A stack of ours, about to be entered for the first time.
     #[inline(always)]
-    pub(crate) fn stack(_bottom: *mut u8, _size: usize) -> Side {
+    pub(crate) fn stack(_bounds: impl FnOnce() -> (*mut u8, usize)) -> Side {
+        #[cfg(pirn_asan)]
+        let (_bottom, _size) = _bounds();
         Side {
             #[cfg(pirn_asan)]
             fake_stack: core::ptr::null_mut(),

@@ -41,7 +41,7 @@ mod arch;
 use core::mem::MaybeUninit;
 
 pub(crate) use annotate::Side;
-pub(crate) use arch::{FloatControl, stack_pointer, switch};
+pub(crate) use arch::{FloatControl, stack_pointer, start, switch};
 
 /// Where a suspended stack goes on.
 ///
@@ -96,6 +96,12 @@ impl Context {
             Root::Coroutine => pirn_coroutine_entry,
         };
         Context { sp: block, base: block, frame: entry as *mut u8, pc: first_frame as *const u8 }
+    }
+
+    /// The function that a fresh side begins with.
+    #[inline(always)]
+    pub(crate) fn entry(&self) -> *mut u8 {
+        self.frame
     }
 
     /// The stack pointer of a suspended side.

@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use super::{Context, Word};
+use super::{Context, Word, pirn_coroutine_entry};
 
 /// Suspends the caller into `from`, goes on at `to`, and hands `word` and `tag` over.
 ///
@@ -50,6 +50,55 @@ pub(crate) unsafe fn switch(
             "endbr64",
             inout("rdi") from => _,
             inout("rsi") to => _,
+            inout("rdx") word => word_back,
+            inout("rcx") tag => tag_back,
+            lateout("r12") _, lateout("r13") _, lateout("r14") _, lateout("r15") _,
+            clobber_abi("sysv64"),
+        );
+    }
+    (word_back, tag_back)
+}
+
+/// Suspends the caller into `from` and begins a coroutine: what [`switch`] to a fresh record of
+/// [`Root::Coroutine`](super::Root) does, without the detour over memory.
+///
+/// # Safety
+///
+/// As for [`switch`]; `block` and `entry` as for [`Context::new`], and nothing has begun there yet.
+#[inline(always)]
+pub(crate) unsafe fn start(
+    from: *mut Context,
+    block: *mut u8,
+    entry: *mut u8,
+    word: Word,
+    tag: usize,
+) -> (Word, usize) {
+    let (word_back, tag_back): (Word, usize);
+    // SAFETY: as in `switch`; the first frame expects its registers as they are loaded here.
+    unsafe {
+        asm!(
+            "lea rax, [rip + 2f]",
+            "mov [rdi + 24], rax",
+            "mov [rdi + 16], rbp",
+            "mov [rdi + 8], rbx",
+            "mov [rdi], rsp",
+            ".cfi_remember_state",
+            ".cfi_escape 0x0f, 3, 0x75, 0, 0x06",
+            ".cfi_escape 0x10, 3, 2, 0x75, 8",
+            ".cfi_escape 0x10, 6, 2, 0x75, 16",
+            ".cfi_escape 0x10, 16, 2, 0x75, 24",
+            "mov rsp, rsi",
+            "mov rbx, rsi",
+            "mov rbp, r8",
+            "jmp {first_frame}",
+            ".cfi_restore_state",
+            "nop",
+            "2:",
+            "endbr64",
+            first_frame = sym pirn_coroutine_entry,
+            inout("rdi") from => _,
+            inout("rsi") block => _,
+            inout("r8") entry => _,
             inout("rdx") word => word_back,
             inout("rcx") tag => tag_back,
             lateout("r12") _, lateout("r13") _, lateout("r14") _, lateout("r15") _,

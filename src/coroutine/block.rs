@@ -21,7 +21,6 @@
 //! which one it is: `&mut` on the handle excludes *running*, and an ended block is given up at once.
 
 use std::any::Any;
-use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{self, AssertUnwindSafe, Location};
@@ -29,7 +28,7 @@ use std::ptr::NonNull;
 use std::thread;
 
 use crate::context::{self, Context, FloatControl, Root, Side, Word};
-use crate::stack::{Occupant, Stack, StackError, install_overflow_handler};
+use crate::stack::{Occupant, Stack, StackError};
 
 use super::scope::Links;
 use super::transfer::{receive, send};
@@ -66,8 +65,7 @@ pub(super) struct Header {
     outer: MaybeUninit<Context>,
     /// For the overflow report.
     occupant: Occupant,
-    /// The usable stack, `low .. low + extent`: a suspender must be used on it.
-    low: usize,
+    /// How far below the block its stack can reach: a suspender must be used on it.
     extent: usize,
     /// Whether the closure has been taken out of the block.
     started: bool,
@@ -123,10 +121,8 @@ impl Block {
     where
         F: FnOnce(&Suspender<I, Y>, I) -> R,
     {
-        report_overflows();
         let stack = Stack::acquire(builder.stack.class()?)?;
         let top = stack.top();
-        let low = stack.bottom().addr();
         let body_size = size_of::<F>().next_multiple_of(align_of::<Header>());
         // SAFETY: the stack is ours, its top is 64-byte aligned, and the smallest stack is many
         // times larger than a header and an inline body.
@@ -140,12 +136,11 @@ impl Block {
                 Root::Coroutine,
             ));
             (&raw mut (*header).occupant).write(Occupant { describe });
-            (*header).low = low;
-            (*header).extent = block.addr() - low;
+            (*header).extent = stack.span();
             (*header).started = false;
             (*header).keep_float_control = builder.keep_float_control;
             (*header).entered_panicking = false;
-            (&raw mut (*header).inner_side).write(Side::stack(stack.bottom(), stack.size()));
+            (&raw mut (*header).inner_side).write(Side::stack(|| (stack.bottom(), stack.size())));
             (&raw mut (*header).outer_side).write(Side::thread());
             (&raw mut (*header).stack).write(ManuallyDrop::new(stack));
             (&raw mut (*header).name).write(builder.name);
@@ -245,12 +240,12 @@ impl Block {
                 }
             }
             (*header).outer_side.leave(&(*header).inner_side);
-            let back = context::switch(
-                (*header).outer.as_mut_ptr(),
-                &raw const (*header).inner,
-                word,
-                tag,
-            );
+            let (inner, outer) = (&raw const (*header).inner, (*header).outer.as_mut_ptr());
+            let back = if (*header).started {
+                context::switch(outer, inner, word, tag)
+            } else {
+                context::start(outer, header.cast(), (*inner).entry(), word, tag)
+            };
             (*header).outer_side.arrive();
             if (*header).keep_float_control {
                 (*header).outer_float.assume_init().load();
@@ -296,7 +291,7 @@ impl Block {
         // SAFETY: the header is alive while the body is. We stand on its stack, as checked first,
         // hence `outer` is the resumer's.
         unsafe {
-            if context::stack_pointer().wrapping_sub((*header).low) >= (*header).extent {
+            if header.addr().wrapping_sub(context::stack_pointer()) >= (*header).extent {
                 suspended_elsewhere();
             }
             if thread::panicking() && !(*header).entered_panicking {
@@ -413,17 +408,6 @@ where
             }
         }
         unreachable!("a coroutine that has ended was resumed")
-    }
-}
-
-/// Makes overflows on this thread end in a report, whether it runs a runtime or not.
-#[inline]
-fn report_overflows() {
-    std::thread_local! {
-        static DO_SO: Cell<bool> = const { Cell::new(false) };
-    }
-    if !DO_SO.replace(true) {
-        install_overflow_handler();
     }
 }
 

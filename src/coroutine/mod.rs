@@ -57,7 +57,22 @@
 //! The panic count of std belongs to the thread. A `suspend` called in a destructor while a panic
 //! unwinds the coroutine would leave the resumer marked as panicking, so it is refused: it panics
 //! (and since it does so in a destructor during a panic, std aborts the process). A coroutine that
-//! is not itself unwinding may be resumed from a destructor and suspend as usual.
+//! is not itself unwinding may be resumed from a destructor and suspend as usual. (One thing cannot
+//! be told: that a body which was resumed from a destructor panics itself and suspends within *its*
+//! destructors. Until it is resumed again, or dropped, the thread counts as panicking.)
+//!
+//! # What belongs to the thread
+//!
+//! A switch carries neither the signal mask nor, unless asked to, the floating-point control words:
+//! these are the thread's, and a body that changes them must put them back before it suspends.
+//! Signal handlers run on the stack of whatever coroutine runs, unless they were installed with
+//! `SA_ONSTACK`; the smallest stack leaves room for one. A handler must not resume or suspend.
+//!
+//! Thread-locals and fiber-locals are those of whoever resumes. Rust cannot see one mistake there: a
+//! coroutine that is itself kept in a `std::thread_local!`, and that the end of the thread finds
+//! suspended within the `with` of another one. std destroys them in the opposite order of their
+//! first use, so what the body borrows may be gone when it is unwound. Such a coroutine must not
+//! suspend there. With [`pirn::thread_local!`](crate::thread_local) it may.
 
 mod block;
 mod scope;

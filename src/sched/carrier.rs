@@ -538,10 +538,11 @@ impl Carrier {
             if ptr::eq(task.as_ptr(), self.main.get()) {
                 self.main_ended.set(true);
             }
-            let unobserved = ended.complete();
-            match (ended.scope.take(), unobserved) {
+            let scope = ended.scope.take();
+            let unobserved = Task::complete(task);
+            match (scope, unobserved) {
                 (None, None) => {}
-                (None, Some(message)) => self.shared.report_unobserved(ended, message),
+                (None, Some(report)) => self.shared.report_unobserved(report),
                 (Some(tally), unobserved) => {
                     if unobserved.is_some() {
                         tally.note_panic();
@@ -549,7 +550,6 @@ impl Carrier {
                     tally.end_one();
                 }
             }
-            Task::release(task);
         }
     }
 

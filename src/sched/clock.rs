@@ -71,10 +71,6 @@ impl Instant {
     pub(crate) const fn from_nanos(nanos: u64) -> Instant {
         Instant(nanos)
     }
-
-    pub(crate) const fn as_nanos(self) -> u64 {
-        self.0
-    }
 }
 
 impl fmt::Debug for Instant {

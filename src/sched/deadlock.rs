@@ -6,6 +6,7 @@ use std::fmt;
 use std::panic::Location;
 
 use super::carrier::Carrier;
+use super::clock::Instant;
 use super::fiber::{Fiber, Waiting};
 use super::party::ThreadId;
 use super::task::Task;
@@ -154,7 +155,11 @@ fn state(carrier: &Carrier, task: &Task) -> String {
     }
     match waiting {
         Waiting::Nothing => "is runnable".to_owned(),
-        Waiting::Sleep(_) => "sleeps".to_owned(),
+        Waiting::Sleep(deadline) if deadline.is_far_future() => "sleeps for ever".to_owned(),
+        Waiting::Sleep(deadline) => {
+            let left = deadline.saturating_duration_since(Instant::now());
+            format!("sleeps for another {} ms", left.as_millis())
+        }
         Waiting::Park(deadline) if deadline.is_far_future() => {
             "is parked until somebody unparks it".to_owned()
         }

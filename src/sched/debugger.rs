@@ -271,7 +271,7 @@ mod tests {
             PIRN_DEBUG
                 .carriers
                 .iter()
-                .filter(|entry| !carrier.is_null())
+                .filter(|_| !carrier.is_null())
                 .filter(|entry| entry.carrier.load(Ordering::Relaxed).cast_const() == carrier)
                 .count()
         };

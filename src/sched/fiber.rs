@@ -84,7 +84,7 @@ impl Fiber {
                 unwinds: Cell::new(0),
                 locals: Locals::new(),
                 occupant: Occupant { describe },
-                side: Side::stack(stack.bottom(), stack.size()),
+                side: Side::stack(|| (stack.bottom(), stack.size())),
                 stack: ManuallyDrop::new(stack),
             });
             (*fiber).stack.occupy(&raw const (*fiber).occupant);
@@ -204,12 +204,5 @@ impl Task {
         let at = self.spawned_at;
         let id = self.party.id.number();
         write!(to, "(id {id}), spawned at {}:{}:{}", at.file(), at.line(), at.column())
-    }
-
-    /// The report of a panic that nobody observed.
-    pub(crate) fn unobserved(&self, message: &str) -> String {
-        let mut text = String::new();
-        let _ = self.describe(&mut text);
-        format!("{text}, panicked, and nobody joined it: {message}")
     }
 }

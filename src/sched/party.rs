@@ -49,12 +49,12 @@ pub(crate) struct Party {
     home: Option<&'static Mailbox>,
     pub(crate) id: ThreadId,
     pub(crate) name: Option<Box<str>>,
-    pub(super) kind: &'static Kind,
+    pub(crate) kind: &'static Kind,
 }
 
 /// What depends on what a party is. Tasks continue this with a table of their own.
 #[repr(C)]
-pub(super) struct Kind {
+pub(crate) struct Kind {
     /// Frees it, when the last reference is gone.
     pub(super) destroy: unsafe fn(NonNull<Party>),
 }
@@ -90,6 +90,18 @@ impl Party {
     /// How many references there are: a hint, for the deadlock detector.
     pub(crate) fn references(&self) -> u32 {
         self.refs.load(Ordering::Relaxed)
+    }
+
+    /// Lets one of two references go, if there are just two. The caller must know that the owner of
+    /// the other one does nothing meanwhile.
+    #[inline]
+    pub(super) fn leave_one_of_two(&self) -> bool {
+        // Acquire: what owners of further references did is visible when they are seen to be gone.
+        let two = self.refs.load(Ordering::Acquire) == 2;
+        if two {
+            self.refs.store(1, Ordering::Relaxed);
+        }
+        two
     }
 
     /// Begins a wait of the calling party, which this must be.

@@ -13,10 +13,10 @@ use super::carrier::Carrier;
 use super::deadlock::Deadlock;
 use super::mailbox::Mailbox;
 use super::party::ThreadId;
-use super::task::{self, Spec, Task};
+use super::task::{self, Spec, Task, Unobserved};
 use super::watchdog::Watchdog;
 use super::{fork, hook, spawn};
-use crate::stack::{self, SizeClass, StackConfig, StackError};
+use crate::stack::{SizeClass, StackConfig, StackError};
 use crate::thread::JoinHandle;
 
 /// What every part of a runtime, and its handles, share.
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     shortage: Mutex<Option<StackError>>,
     short_of_stacks: AtomicBool,
     /// Panics that nobody can observe any more: report at the end, by id.
-    unobserved: Mutex<Vec<(ThreadId, String)>>,
+    unobserved: Mutex<Vec<Unobserved>>,
     pub(crate) stack: StackConfig,
     /// The class of `stack`.
     pub(crate) stack_class: SizeClass,
@@ -112,20 +112,19 @@ impl Shared {
     }
 
     /// Notes a panic that nobody can observe any more.
-    pub(crate) fn report_unobserved(&self, task: &Task, message: String) {
-        let text = task.unobserved(&message);
+    pub(crate) fn report_unobserved(&self, report: Unobserved) {
         if *lock(&self.open) {
-            lock(&self.unobserved).push((task.party.id, text));
+            lock(&self.unobserved).push(report);
         } else {
-            eprintln!("pirn: {text}");
+            eprintln!("pirn: {report}");
         }
     }
 
     fn print_unobserved(&self) {
         let mut reports = std::mem::take(&mut *lock(&self.unobserved));
         reports.sort();
-        for (_, text) in reports {
-            eprintln!("pirn: {text}");
+        for report in reports {
+            eprintln!("pirn: {report}");
         }
     }
 }
@@ -206,6 +205,7 @@ impl Builder {
 
 fn new_shared(stack: StackConfig, stack_class: SizeClass) -> Arc<Shared> {
     static NEXT: AtomicU16 = AtomicU16::new(1);
+    fork::install();
     Arc::new(Shared {
         mailbox: Mailbox::claim(),
         // Wraps after 65,535 runtimes; ids need to differ among those that exist at once.
@@ -286,9 +286,7 @@ impl Runtime {
             Carrier::current().is_none_or(Carrier::is_left_behind),
             "a pirn runtime cannot be started within another one on the same thread"
         );
-        stack::install_overflow_handler();
         hook::install();
-        fork::install();
         let config = self.builder.stack.with_size(self.builder.main_stack);
         let class = config.class().expect("checked by `build`");
         let spec = Spec {
@@ -341,8 +339,7 @@ impl Drop for Runtime {
             // SAFETY: mailed tasks are alive; these never ran.
             unsafe {
                 (*task).abandon();
-                (*task).complete();
-                Task::release(NonNull::new_unchecked(task.cast_mut()));
+                Task::complete(NonNull::new_unchecked(task.cast_mut()));
             }
         });
         self.shared.mailbox.free();

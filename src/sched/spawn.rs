@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::carrier::Carrier;
 use super::runtime::Shared;
 use super::scope::Tally;
-use super::task::{self, Spec, Task};
+use super::task::{self, Spec, Task, Unobserved};
 use crate::stack::StackConfig;
 use crate::thread::JoinHandle;
 
@@ -131,20 +131,20 @@ fn refuse(task: NonNull<Task>) {
     // SAFETY: nobody has seen the task yet: it never runs, and the runtime's reference is unused.
     unsafe {
         task.as_ref().abandon();
-        task.as_ref().complete();
-        if let Some(tally) = task.as_ref().scope.take() {
+        let scope = task.as_ref().scope.take();
+        Task::complete(task);
+        if let Some(tally) = scope {
             tally.end_one();
         }
-        Task::release(task);
     }
 }
 
 /// A join handle is dropped, and with it the last chance to see this panic.
-pub(crate) fn report_unobserved(task: &Task, message: String) {
+pub(crate) fn report_unobserved(task: &Task, report: Unobserved) {
     match Carrier::current() {
         Some(carrier) if task.party.is_at_home(carrier.mailbox()) => {
-            carrier.shared.report_unobserved(task, message);
+            carrier.shared.report_unobserved(report);
         }
-        _ => eprintln!("pirn: {}", task.unobserved(&message)),
+        _ => eprintln!("pirn: {report}"),
     }
 }

@@ -20,6 +20,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
+use std::fmt;
 use std::mem::{self, ManuallyDrop};
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::{self, NonNull};
@@ -96,6 +97,10 @@ impl Joiner {
         Joiner { party, epoch }
     }
 
+    fn is_counted(&self) -> bool {
+        self.party.addr() & COUNTED != 0
+    }
+
     /// Gives back the reference, if it holds one; calls `f` before.
     ///
     /// # Safety
@@ -107,7 +112,7 @@ impl Joiner {
         unsafe {
             let Some(alive) = party.as_ref() else { return };
             f(alive, self.epoch);
-            if self.party.addr() & COUNTED != 0 {
+            if self.is_counted() {
                 party::release(NonNull::from(alive));
             }
         }
@@ -162,8 +167,8 @@ impl Cancelled {
     pub(crate) const NEW: Cancelled = Cancelled(());
 }
 
-impl std::fmt::Display for Cancelled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the runtime ended before the fiber did")
     }
 }
@@ -190,7 +195,9 @@ where
             discard: discard::<F, T>,
         }
     };
-    let cell = Box::new(TaskCell::<F, T> {
+    // Room first: a record that is built before would have to be copied.
+    let mut cell = Box::<TaskCell<F, T>>::new_uninit();
+    cell.write(TaskCell {
         task: Task {
             // The runtime's reference and the join handle's.
             party: Party::new(2, spec.id, spec.name, Some(spec.home), &vtable.kind),
@@ -324,6 +331,29 @@ pub(crate) fn drop_quietly<V>(value: V) {
     }
 }
 
+/// A panic that nobody can observe any more.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Unobserved {
+    id: ThreadId,
+    text: String,
+}
+
+impl Unobserved {
+    fn new(task: &Task, message: &str) -> Self {
+        let mut text = String::new();
+        let _ = task.describe(&mut text);
+        text.push_str(", panicked, and nobody joined it: ");
+        text.push_str(message);
+        Unobserved { id: task.party.id, text }
+    }
+}
+
+impl fmt::Display for Unobserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 /// The text of a panic payload, as the standard hook would print it.
 pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
     if let Some(text) = payload.downcast_ref::<&'static str>() {
@@ -369,43 +399,57 @@ impl Task {
 
     /// Publishes the end: wakes the joiner; without one, sees to an unwanted result.
     ///
-    /// Returns the message of a panic that nobody can observe any more. The runtime's reference
-    /// stays the caller's.
+    /// Gives up the runtime's reference. Returns a report of a panic that nobody can observe any
+    /// more.
     ///
     /// # Safety
     ///
     /// Once, by the runtime, after [`run`](Self::run) or [`abandon`](Self::abandon).
-    pub(crate) unsafe fn complete(&self) -> Option<String> {
-        // AcqRel: the result is visible to the joiner, and the joiner's registration to us.
-        let before = self.flags.fetch_or(DONE, Ordering::AcqRel);
+    pub(crate) unsafe fn complete(this: NonNull<Task>) -> Option<Unobserved> {
+        // SAFETY: alive by the runtime's reference.
+        let task = unsafe { this.as_ref() };
+        let seen = task.flags.load(Ordering::Acquire);
+        let joined_here = seen & JOINER != 0 && !task.joiner.get().is_counted();
+        let before = if joined_here {
+            // The handle's owner waits on this same thread: nobody else changes the flags.
+            task.flags.store(seen | DONE, Ordering::Release);
+            seen
+        } else {
+            // AcqRel: the result is visible to the joiner, and the joiner's registration to us.
+            task.flags.fetch_or(DONE, Ordering::AcqRel)
+        };
         debug_assert_eq!(before & DONE, 0, "a task ends once");
         if before & JOINER != 0 {
             // SAFETY: with JOINER set before DONE the field is ours. On our own carrier the joiner
             // waits, or has cleared this; from elsewhere it is kept alive.
             unsafe {
-                self.joiner.replace(Joiner::NOBODY).done(|joiner, epoch| {
+                task.joiner.replace(Joiner::NOBODY).done(|joiner, epoch| {
                     joiner.notify(epoch, Outcome::Notified);
                 });
             }
         }
-        if before & DETACHED == 0 {
-            return None;
+        // SAFETY: DETACHED before DONE leaves the result to us. The reference is the caller's, who
+        // gives it up.
+        unsafe {
+            let unobserved = if before & DETACHED != 0 { task.bury() } else { None };
+            if !(joined_here && task.party.leave_one_of_two()) {
+                Task::release(this);
+            }
+            unobserved
         }
-        // SAFETY: DETACHED before DONE leaves the result to us.
-        unsafe { self.bury() }
     }
 
-    /// Drops a result that nobody will take. Returns the message of a panic among them.
+    /// Drops a result that nobody will take. Reports a panic among them.
     ///
     /// # Safety
     ///
     /// By the one of complete and detach that came second.
-    unsafe fn bury(&self) -> Option<String> {
+    unsafe fn bury(&self) -> Option<Unobserved> {
         // SAFETY: the stage belongs to the caller.
         unsafe {
             let message = (self.vtable().panic_message)(self);
             (self.vtable().discard)(self);
-            message
+            message.map(|message| Unobserved::new(self, &message))
         }
     }
 
@@ -429,8 +473,15 @@ impl Task {
     pub(crate) unsafe fn set_joiner(&self, joiner: &Party, epoch: Epoch) -> bool {
         // Before JOINER is set the field is the handle's.
         self.joiner.set(Joiner::new(joiner, epoch, &self.party));
-        // AcqRel: publishes the field, or makes the result visible.
-        let before = self.flags.fetch_or(JOINER, Ordering::AcqRel);
+        let before = if self.joiner.get().is_counted() {
+            // AcqRel: publishes the field, or makes the result visible.
+            self.flags.fetch_or(JOINER, Ordering::AcqRel)
+        } else {
+            // We are on the task's own carrier, where it ends: nobody else changes the flags now.
+            let before = self.flags.load(Ordering::Relaxed);
+            self.flags.store(before | JOINER, Ordering::Relaxed);
+            before
+        };
         if before & DONE == 0 {
             return true;
         }
@@ -468,13 +519,13 @@ impl Task {
         }
     }
 
-    /// The join handle goes away without a join. Returns the message of a panic that nobody has
+    /// The join handle goes away without a join. Returns a report of a panic that nobody has
     /// observed.
     ///
     /// # Safety
     ///
     /// By the owner of the join handle, once.
-    pub(crate) unsafe fn detach(&self) -> Option<String> {
+    pub(crate) unsafe fn detach(&self) -> Option<Unobserved> {
         // AcqRel: as in `complete`.
         let before = self.flags.fetch_or(DETACHED, Ordering::AcqRel);
         if before & DONE == 0 {

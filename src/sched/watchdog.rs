@@ -203,6 +203,10 @@ extern "C" fn on_signal(_: libc::c_int) {
     // SAFETY: unsynchronised tracing only unwinds; the other user is kept away by REQUEST.
     unsafe {
         backtrace::trace_unsynchronized(|frame| {
+            // The outermost frame of a fiber returns to nowhere.
+            if frame.ip().is_null() {
+                return false;
+            }
             let count = NOTES.count.load(Ordering::Relaxed);
             NOTES.frames[count].store(frame.ip().addr(), Ordering::Relaxed);
             NOTES.count.store(count + 1, Ordering::Relaxed);

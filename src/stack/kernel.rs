@@ -147,20 +147,6 @@ pub(super) unsafe fn advise(ranges: &[libc::iovec], advice: c_int) -> (usize, c_
     (done, 0)
 }
 
-/// Gives the pages of a range back to the kernel; it reads as zeroes afterwards. Guards within it
-/// stay.
-///
-/// Locked memory (`mlockall`) cannot be given back: there it does nothing, as whoever locked it
-/// would want.
-///
-/// # Safety
-///
-/// The range is whole pages of a reservation and holds nothing of value.
-pub(super) unsafe fn give_back(start: *mut u8, len: usize) {
-    // SAFETY: the caller's contract.
-    unsafe { libc::madvise(start.cast(), len, libc::MADV_DONTNEED) };
-}
-
 /// The address of the lowest resident page between `start` (page-aligned) and `end`.
 pub(super) fn lowest_resident(start: *mut u8, end: *mut u8) -> Option<usize> {
     const PAGES: usize = 256;

@@ -7,15 +7,11 @@
 //! needs no test for that.
 //!
 //! A full magazine gives its older half to the depot, an empty one takes half of what it can hold.
-//! A stack that was just released is therefore never among those that leave: that is what makes
-//! [`Stack::release_standing`] right.
 //!
 //! # Without magazines
 //!
 //! A thread whose destructors of thread-locals have run (they may still run fibers) deals with the
-//! depot *directly*, and so does every thread under valgrind, which must hear of each reuse. A
-//! stack that the thread still stands on then waits in `limbo` until the next call. When no next
-//! call comes, it is leaked: one for each such thread.
+//! depot *directly*, and so does every thread under valgrind, which must hear of each reuse.
 
 use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
@@ -25,7 +21,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use super::config::{MAX_CLASSES, MAX_WARM};
 use super::depot::{self, BATCH};
 use super::pile::Pile;
-use super::{SizeClass, Stack, StackError, annotate};
+use super::{SizeClass, Stack, StackError, annotate, overflow};
 
 /// Warm stacks of one class and one thread. Only that thread changes it.
 struct Magazine {
@@ -104,8 +100,6 @@ struct Local {
     magazines: [Cell<&'static Magazine>; MAX_CLASSES],
     /// This thread makes no magazines (any more).
     direct: Cell<bool>,
-    /// A direct thread stood on this stack when it released it.
-    limbo: Cell<Option<Stack>>,
 }
 
 thread_local! {
@@ -113,7 +107,6 @@ thread_local! {
         Local {
             magazines: [const { Cell::new(&ABSENT) }; MAX_CLASSES],
             direct: Cell::new(false),
-            limbo: Cell::new(None),
         }
     };
     /// Registered when the thread gets its first magazine.
@@ -145,6 +138,8 @@ pub(super) fn push(stack: Stack) -> Result<(), Stack> {
 #[cold]
 #[inline(never)]
 pub(super) fn acquire_slow(class: SizeClass) -> Result<Stack, StackError> {
+    // Whoever runs on a stack of ours has its overflows reported.
+    overflow::install_overflow_handler();
     LOCAL.with(|local| {
         let magazine = local.magazine(class);
         let mut stacks = depot::take(class, magazine.limit.div_ceil(2).max(1) as usize)?;
@@ -162,7 +157,7 @@ pub(super) fn acquire_slow(class: SizeClass) -> Result<Stack, StackError> {
 /// Releases a stack when the magazine is full or there is none.
 #[cold]
 #[inline(never)]
-pub(super) fn release_slow(stack: Stack, standing: bool) {
+pub(super) fn release_slow(stack: Stack) {
     let class = stack.slot.class();
     LOCAL.with(|local| {
         let magazine = local.magazine(class);
@@ -171,8 +166,6 @@ pub(super) fn release_slow(stack: Stack, standing: bool) {
                 depot::put(class, magazine.shift(magazine.limit.div_ceil(2) as usize));
             }
             magazine.push(stack).expect("there is room now");
-        } else if standing {
-            local.limbo.set(Some(stack));
         } else {
             put_one(stack);
         }
@@ -182,7 +175,6 @@ pub(super) fn release_slow(stack: Stack, standing: bool) {
 /// Gives all that this thread keeps to the depot.
 pub(super) fn flush_all() {
     LOCAL.with(|local| {
-        local.leave_limbo();
         for class in SizeClass::all() {
             let magazine = local.magazines[class.index()].get();
             while magazine.len.load(Ordering::Relaxed) > 0 {
@@ -202,7 +194,6 @@ fn put_one(stack: Stack) {
 impl Local {
     /// This thread's magazine for a class, made now if it may have one; else [`ABSENT`].
     fn magazine(&self, class: SizeClass) -> &'static Magazine {
-        self.leave_limbo();
         let entry = &self.magazines[class.index()];
         if !ptr::eq(entry.get(), &ABSENT) || self.direct.get() {
             return entry.get();
@@ -216,13 +207,6 @@ impl Local {
         depot::lock().magazines.add(magazine);
         entry.set(magazine);
         magazine
-    }
-
-    /// The thread has called again, so it no longer stands on the stack in limbo.
-    fn leave_limbo(&self) {
-        if let Some(stack) = self.limbo.take() {
-            put_one(stack);
-        }
     }
 }
 

@@ -78,12 +78,14 @@ pub(crate) use config::SizeClass;
 pub use config::StackConfig;
 pub use depot::{PoolStats, stats, trim};
 pub use error::StackError;
-#[allow(unused_imports)] // For tests that force the fallback.
+#[cfg(test)]
 pub(crate) use guard::set_guard_kind_for_test;
 pub use guard::{GuardKind, guard_kind};
+#[cfg(test)]
 pub(crate) use overflow::install_overflow_handler;
-#[allow(unused_imports)] // For diagnostics: the watchdog and the fiber dump.
-pub(crate) use region::{bounds_at, occupant_at};
+pub(crate) use region::bounds_at;
+#[cfg(test)]
+pub(crate) use region::occupant_at;
 
 /// First field of whatever a stack carries; lets this floor describe it without knowing it.
 #[repr(C)]
@@ -201,25 +203,7 @@ impl Stack {
     #[inline]
     pub(crate) fn release(self) {
         if let Err(stack) = magazine::push(self) {
-            magazine::release_slow(stack, false);
-        }
-    }
-
-    /// Like [`Stack::release`], while the processor still stands on this very stack.
-    ///
-    /// For a fiber that has finished and jumps away right after. The stack stays in this thread's
-    /// magazine (others are flushed to make room), so that no other thread can get it and its pages
-    /// are not given back before this thread releases or acquires again.
-    ///
-    /// # Safety
-    ///
-    /// Until it has left this stack, the thread must not call anything of this module again, and
-    /// nothing on the stack may be used after it has left.
-    #[inline]
-    #[allow(dead_code)]
-    pub(crate) unsafe fn release_standing(self) {
-        if let Err(stack) = magazine::push(self) {
-            magazine::release_slow(stack, true);
+            magazine::release_slow(stack);
         }
     }
 
@@ -243,16 +227,16 @@ impl Stack {
         class.slot_size() - class.guard_size() - colour(self.slot.index())
     }
 
-    /// Bytes of the inaccessible guard below [`bottom`](Stack::bottom).
+    /// Bytes from the guard to the end of the slot: less than that below any place near the top is
+    /// still this stack, or its guard.
     #[inline]
-    #[allow(dead_code)]
-    pub(crate) fn guard_size(&self) -> usize {
-        self.slot.class().guard_size()
+    pub(crate) fn span(&self) -> usize {
+        let class = self.slot.class();
+        class.slot_size() - class.guard_size()
     }
 
     /// The class this stack belongs to.
     #[inline]
-    #[allow(dead_code)]
     pub(crate) fn class(&self) -> SizeClass {
         self.slot.class()
     }
@@ -279,33 +263,11 @@ impl Stack {
     /// That is how deep this stack was ever used since its pages were last given back, by this
     /// owner or by an earlier one, rounded up to whole pages. Pages that were swapped out do not
     /// count.
-    #[allow(dead_code)]
     pub(crate) fn high_water(&self) -> usize {
         let end = self.base().wrapping_add(self.slot.class().slot_size());
         match kernel::lowest_resident(self.bottom(), end) {
             Some(page) => self.top().addr().saturating_sub(page),
             None => 0,
-        }
-    }
-
-    /// Gives back the pages that lie wholly below `sp`, less the red zone: for a fiber that waits
-    /// long.
-    ///
-    /// # Safety
-    ///
-    /// The fiber on this stack is suspended with its stack pointer at `sp`, or runs there and calls
-    /// this.
-    #[allow(dead_code)]
-    pub(crate) unsafe fn discard_below(&self, sp: *mut u8) {
-        /// What the ABI lets a leaf function use below its stack pointer (x86-64: 128), and this
-        /// call's own frames.
-        const RED_ZONE: usize = 4096;
-        let page = kernel::page_size();
-        let end = sp.addr().saturating_sub(RED_ZONE) & !(page - 1);
-        let bottom = self.bottom();
-        if end > bottom.addr() && end <= self.top().addr() {
-            // SAFETY: `bottom..end` is usable memory of this slot below everything that is live.
-            unsafe { kernel::give_back(bottom, end - bottom.addr()) };
         }
     }
 

@@ -161,14 +161,13 @@ pub(super) fn place_at(addr: usize) -> Option<Place> {
 ///
 /// The pointer may be followed only if the caller knows that this stack is occupied for as long, as
 /// when `addr` is its own stack pointer.
-#[allow(dead_code)]
+#[cfg(test)]
 pub(crate) fn occupant_at(addr: usize) -> Option<*const Occupant> {
     place_at(addr)?.occupant()
 }
 
 /// The usable bytes of the slot that `addr` lies in (or in the guard of). Async-signal-safe and
 /// lock-free.
-#[allow(dead_code)]
 pub(crate) fn bounds_at(addr: usize) -> Option<Range<usize>> {
     place_at(addr).map(|place| place.start + place.guard..place.end)
 }

@@ -101,14 +101,14 @@ impl<T> JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Gives the result up. Returns the message of a panic that nobody has observed.
-    pub(super) fn detach(self) -> Option<String> {
+    /// Gives the result up. Whether that left a panic that nobody has observed.
+    pub(super) fn detach(self) -> bool {
         let handle = ManuallyDrop::new(self);
         // SAFETY: the handle is consumed: this happens once, and its reference goes with it.
         unsafe {
-            let message = handle.task().detach();
+            let unobserved = handle.task().detach().is_some();
             Task::release(handle.task);
-            message
+            unobserved
         }
     }
 }
@@ -117,8 +117,8 @@ impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         // SAFETY: the handle's only drop; a joined or detached one is not dropped.
         unsafe {
-            if let Some(message) = self.task().detach() {
-                sched::spawn::report_unobserved(self.task(), message);
+            if let Some(report) = self.task().detach() {
+                sched::spawn::report_unobserved(self.task(), report);
             }
             Task::release(self.task);
         }

@@ -8,7 +8,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::error::Error;
 use std::fmt;
-use std::ptr;
+use std::rc::Rc;
 
 use crate::sched::carrier::Carrier;
 use crate::sched::drop_quietly;
@@ -58,6 +58,10 @@ macro_rules! thread_local {
 /// values of new ones, which are dropped next; a value that is being dropped or gone is an
 /// [`AccessError`]. A panic in such a destructor is reported and goes no further. On a plain OS
 /// thread the variable is the thread's.
+///
+/// A [coroutine](crate::coroutine) has no values of its own: it uses those of the fiber or thread
+/// that resumes it. If it suspends within [`with`](Self::with) and the fiber ends meanwhile, the
+/// value is dropped when `with` returns.
 ///
 /// It may be used within an initialiser of another key. A key that is used within its own
 /// initialiser is initialised twice, and keeps the first value, as in std.
@@ -114,11 +118,9 @@ impl<T: 'static> LocalKey<T> {
     where
         F: FnOnce(&T) -> R,
     {
-        with_locals(|locals| locals.get(self.id(), self.init)).map(|value| {
-            // SAFETY: the value is boxed and is dropped only when its fiber has run to its end, or
-            // its thread ends: not while `f`, which runs there, is running.
-            f(unsafe { &*value })
-        })
+        // `f` holds a share of the value: on the stack of a coroutine it may be suspended, and go on
+        // after the fiber that the value belongs to has ended.
+        with_locals(|locals| locals.get(self.id(), self.init)).map(|value: Rc<T>| f(&value))
     }
 }
 
@@ -185,7 +187,7 @@ impl<T: 'static> fmt::Debug for LocalKey<T> {
 /// One key's value; `None` from when its destructor begins.
 struct Local {
     key: *const u8,
-    value: Option<Box<dyn Any>>,
+    value: Option<Rc<dyn Any>>,
 }
 
 /// The values of one fiber or OS thread.
@@ -206,28 +208,25 @@ impl Locals {
         unsafe { &mut *self.list.get() }
     }
 
-    fn find<T: 'static>(&self, key: *const u8) -> Option<Result<*const T, AccessError>> {
+    fn find<T: 'static>(&self, key: *const u8) -> Option<Result<Rc<T>, AccessError>> {
         let local = self.list().iter().find(|local| local.key == key)?;
         Some(match &local.value {
-            Some(value) => {
-                Ok(ptr::from_ref(value.downcast_ref::<T>().expect("a key has one type")))
-            }
+            Some(value) => Ok(value.clone().downcast().expect("a key has one type")),
             None => Err(AccessError),
         })
     }
 
-    fn get<T: 'static>(&self, key: *const u8, init: fn() -> T) -> Result<*const T, AccessError> {
+    fn get<T: 'static>(&self, key: *const u8, init: fn() -> T) -> Result<Rc<T>, AccessError> {
         if let Some(found) = self.find(key) {
             return found;
         }
         // The initialiser may use other keys, or this one, and may wait.
-        let value = Box::new(init());
+        let value = Rc::new(init());
         if let Some(found) = self.find(key) {
             return found;
         }
-        let address = ptr::from_ref(&*value);
-        self.list().push(Local { key, value: Some(value) });
-        Ok(address)
+        self.list().push(Local { key, value: Some(value.clone()) });
+        Ok(value)
     }
 
     /// Drops the values, the last one made first.

@@ -148,7 +148,7 @@ impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
         // SAFETY: the handle is dropped here, once.
         let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
-        if handle.detach().is_some() {
+        if handle.detach() {
             self.tally.note_panic();
         }
     }

@@ -128,7 +128,7 @@ fn an_unprobed_frame_is_caught_by_a_guard_that_is_larger() {
         let text = stderr(&output);
         assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{text}");
         assert!(
-            text.contains("has overflowed its stack of 196608 bytes (guard of 65536 bytes)"),
+            text.contains("has overflowed its stack of 192512 bytes (guard of 65536 bytes)"),
             "{text}"
         );
         assert_eq!(text.contains("its stack pointer is below the guard"), note, "{text}");

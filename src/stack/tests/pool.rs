@@ -8,8 +8,8 @@ use super::super::{
     GuardKind, Occupant, StackConfig, bounds_at, guard_kind, occupant_at, stats, trim,
 };
 use super::{
-    PROTECTED, Stack, call_on, class, is_native, is_readable, isolated, mappings, name,
-    resident_bytes, touch,
+    PROTECTED, Stack, class, is_native, is_readable, isolated, mappings, name, resident_bytes,
+    touch,
 };
 
 /// Both ways to make guards; the first is whatever the machine has.
@@ -65,7 +65,7 @@ fn guards_stay_when_pages_are_given_back_and_when_stacks_are_reused() {
                         assert!(is_readable(stack.bottom()));
                         assert!(!is_readable(stack.bottom().wrapping_sub(8)), "round {round}");
                         assert!(
-                            !is_readable(stack.bottom().wrapping_sub(stack.guard_size())),
+                            !is_readable(stack.bottom().wrapping_sub(stack.class().guard_size())),
                             "round {round}"
                         );
                     }
@@ -104,48 +104,8 @@ fn the_high_water_mark_tells_how_deep_a_stack_was_used() {
         unsafe { stack.top().sub(100_000).write(1) };
         let page = super::super::kernel::page_size();
         assert!((100_000..100_000 + page).contains(&stack.high_water()), "{}", stack.high_water());
-        // SAFETY: nobody has anything below the top.
-        unsafe { stack.discard_below(stack.top().sub(20_000)) };
-        assert!(
-            stack.high_water() == 0,
-            "the only page that was touched is gone: {}",
-            stack.high_water()
-        );
         stack.release();
     });
-}
-
-#[test]
-fn a_stack_released_while_standing_on_it_keeps_its_content_until_left() {
-    isolated(
-        name!(a_stack_released_while_standing_on_it_keeps_its_content_until_left),
-        &[],
-        || {
-            static SEEN: AtomicUsize = AtomicUsize::new(0);
-            extern "C" fn finish(stack: usize) {
-                let pattern = [0x77u8; 3000];
-                let pattern = std::hint::black_box(&pattern);
-                // SAFETY: the pointer is to a stack that the test gives away, which is the one that
-                // this runs on.
-                unsafe { ptr::read(stack as *const Stack).release_standing() };
-                SEEN.fetch_add(
-                    pattern.iter().filter(|&&byte| byte == 0x77).count(),
-                    Ordering::Relaxed,
-                );
-            }
-            // Magazines and depot are full, so that room must be made each time.
-            acquire(200, 4 << 20).into_iter().for_each(Stack::release);
-            let stacks = acquire(100, 4 << 20);
-            for stack in stacks {
-                let stack = std::mem::ManuallyDrop::new(stack);
-                // SAFETY: `finish` uses little stack.
-                unsafe { call_on(stack.top(), finish, (&raw const stack).addr()) };
-            }
-            assert_eq!(SEEN.load(Ordering::Relaxed), 100 * 3000);
-            trim();
-            assert_eq!(stats().in_use, 0);
-        },
-    );
 }
 
 #[test]
@@ -165,16 +125,6 @@ fn destructors_of_thread_locals_may_still_use_stacks() {
     struct Late;
     impl Drop for Late {
         fn drop(&mut self) {
-            extern "C" fn finish(stack: usize) {
-                // SAFETY: the pointer is to a stack that the caller gives away, which is the one
-                // that this runs on.
-                unsafe { ptr::read(stack as *const Stack).release_standing() };
-            }
-            for _ in 0..10 {
-                let stack = std::mem::ManuallyDrop::new(Stack::acquire(class(64 << 10)).unwrap());
-                // SAFETY: `finish` uses little stack.
-                unsafe { call_on(stack.top(), finish, (&raw const stack).addr()) };
-            }
             acquire(10, 64 << 10).into_iter().for_each(Stack::release);
         }
     }
