@@ -115,7 +115,10 @@ pirn_ctx_switch:
         .cfi_endproc
         .size   pirn_ctx_switch, . - pirn_ctx_switch
 
-/* First frame under pirn_ctx_switch: calls x19(x20), which must not return. */
+/*
+ * First frame under pirn_ctx_switch: calls x19(x20), which must not return. A new stack returns to
+ * its second instruction: see x86_64.S.
+ */
         .globl  pirn_ctx_entry
         .hidden pirn_ctx_entry
         .type   pirn_ctx_entry, %function

@@ -113,6 +113,9 @@ pirn_ctx_switch:
 /*
  * First frame under pirn_ctx_switch: calls r12(r13), which must not return.
  * "Undefined" for the return address is how unwind information says: the stack ends here.
+ *
+ * A new stack returns to its second instruction, since unwinders look up the byte before a return
+ * address; a return needs no landing pad.
  */
         .globl  pirn_ctx_entry
         .hidden pirn_ctx_entry

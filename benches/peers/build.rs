@@ -10,18 +10,13 @@ fn main() {
 
     // The target's own compiler is asked, so that a cross build does not find the host's library.
     let compiler = cc::Build::new().cpp(true).get_compiler();
-    let Ok(answer) = compiler
-        .to_command()
-        .arg("-print-file-name=libboost_context.a")
-        .output()
+    let Ok(answer) = compiler.to_command().arg("-print-file-name=libboost_context.a").output()
     else {
         return;
     };
     let answer = String::from_utf8_lossy(&answer.stdout);
     // The compiler answers with the bare name when it finds no such file.
-    let Some(folder) = Path::new(answer.trim())
-        .parent()
-        .filter(|folder| folder.is_absolute())
+    let Some(folder) = Path::new(answer.trim()).parent().filter(|folder| folder.is_absolute())
     else {
         return;
     };

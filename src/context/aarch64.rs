@@ -111,6 +111,33 @@ pub(crate) unsafe fn start(
     (word_back, tag_back)
 }
 
+/// Goes on at `to` and never comes back: the last act of a stack.
+///
+/// Unwinders see the end of the stack here: there is nothing below the frame that calls this.
+///
+/// # Safety
+///
+/// As for [`switch`].
+#[inline(always)]
+pub(crate) unsafe fn leave(to: *const Context, word: Word, tag: usize) -> ! {
+    // SAFETY: by the contract; nothing of this side is used again.
+    unsafe {
+        asm!(
+            ".cfi_remember_state",
+            ".cfi_undefined x30",
+            "ldp x9, x19, [x1]",
+            "ldp x29, x8, [x1, #16]",
+            "mov sp, x9",
+            "br x8",
+            ".cfi_restore_state",
+            in("x1") to,
+            in("x2") word,
+            in("x3") tag,
+            options(noreturn),
+        );
+    }
+}
+
 /// The stack pointer, to ask which stack the caller stands on.
 #[inline(always)]
 pub(crate) fn stack_pointer() -> usize {

@@ -41,7 +41,7 @@ mod arch;
 use core::mem::MaybeUninit;
 
 pub(crate) use annotate::Side;
-pub(crate) use arch::{FloatControl, stack_pointer, start, switch};
+pub(crate) use arch::{FloatControl, leave, stack_pointer, start, switch};
 
 /// Where a suspended stack goes on.
 ///

@@ -108,6 +108,33 @@ pub(crate) unsafe fn start(
     (word_back, tag_back)
 }
 
+/// Goes on at `to` and never comes back: the last act of a stack.
+///
+/// Unwinders see the end of the stack here: there is nothing below the frame that calls this.
+///
+/// # Safety
+///
+/// As for [`switch`].
+#[inline(always)]
+pub(crate) unsafe fn leave(to: *const Context, word: Word, tag: usize) -> ! {
+    // SAFETY: by the contract; nothing of this side is used again.
+    unsafe {
+        asm!(
+            ".cfi_remember_state",
+            ".cfi_undefined rip",
+            "mov rsp, [rsi]",
+            "mov rbx, [rsi + 8]",
+            "mov rbp, [rsi + 16]",
+            "jmp [rsi + 24]",
+            ".cfi_restore_state",
+            in("rsi") to,
+            in("rdx") word,
+            in("rcx") tag,
+            options(noreturn),
+        );
+    }
+}
+
 /// The stack pointer, to ask which stack the caller stands on.
 #[inline(always)]
 pub(crate) fn stack_pointer() -> usize {

@@ -79,7 +79,8 @@ pub(super) struct Header {
     inner_side: Side,
     outer_side: Side,
     stack: ManuallyDrop<Stack>,
-    name: Option<String>,
+    /// Boxed, so that having none is one word.
+    name: Option<Box<String>>,
     created_at: &'static Location<'static>,
     drop_body: unsafe fn(*mut u8),
     /// Membership in a [`scope`](super::scope); written if it is in one.
@@ -143,7 +144,7 @@ impl Block {
             (&raw mut (*header).inner_side).write(Side::stack(|| (stack.bottom(), stack.size())));
             (&raw mut (*header).outer_side).write(Side::thread());
             (&raw mut (*header).stack).write(ManuallyDrop::new(stack));
-            (&raw mut (*header).name).write(builder.name);
+            (&raw mut (*header).name).write(builder.name.map(Box::new));
             (*header).created_at = created_at;
             (*header).drop_body = drop_body::<F>;
             body_of(block).cast::<F>().write(body);
@@ -395,19 +396,18 @@ where
             Suspender { block: Block(NonNull::new_unchecked(header)), marker: Default::default() };
         let input = receive::<I>(word);
         let result = panic::catch_unwind(AssertUnwindSafe(|| body(&suspender, input)));
-        let (outer, inner) = ((*header).outer.as_ptr(), &raw mut (*header).inner);
+        let outer = (*header).outer.as_ptr();
         (*header).inner_side.leave_for_good(&(*header).outer_side);
         match result {
             Ok(value) => {
                 let mut value = ManuallyDrop::new(value);
-                context::switch(inner, outer, send(&mut value), out::RETURN);
+                context::leave(outer, send(&mut value), out::RETURN)
             }
             Err(payload) => {
                 let mut payload = ManuallyDrop::new(payload);
-                context::switch(inner, outer, send(&mut payload), out::PANIC);
+                context::leave(outer, send(&mut payload), out::PANIC)
             }
         }
-        unreachable!("a coroutine that has ended was resumed")
     }
 }
 

@@ -153,6 +153,10 @@ fn state(carrier: &Carrier, task: &Task) -> String {
     if carrier.current_task().is_some_and(|current| std::ptr::eq(current, task)) {
         return "is running".to_owned();
     }
+    if task.party.waiter.outcome().is_some() {
+        // Woken, and waiting for its turn to find out.
+        return "is runnable".to_owned();
+    }
     match waiting {
         Waiting::Nothing => "is runnable".to_owned(),
         Waiting::Sleep(deadline) if deadline.is_far_future() => "sleeps for ever".to_owned(),

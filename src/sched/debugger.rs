@@ -77,8 +77,9 @@ struct Entry {
 }
 
 impl Entry {
-    const UNUSED: Entry =
-        Entry { carrier: AtomicPtr::new(ptr::null_mut()), thread: AtomicUsize::new(0) };
+    const fn unused() -> Entry {
+        Entry { carrier: AtomicPtr::new(ptr::null_mut()), thread: AtomicUsize::new(0) }
+    }
 }
 
 /// What stands at `PIRN_DEBUG`. Every field is made of words; the script knows their order.
@@ -131,7 +132,7 @@ pub(crate) static PIRN_DEBUG: Table = Table {
     },
     unlisted: AtomicUsize::new(0),
     capacity: CARRIERS,
-    carriers: [const { Entry::UNUSED }; CARRIERS],
+    carriers: [const { Entry::unused() }; CARRIERS],
 };
 
 // The script has the words for each kind of waiting, by its number: a new kind needs some there. It

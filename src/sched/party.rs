@@ -128,6 +128,19 @@ impl Party {
         self.wake(claim)
     }
 
+    /// [`notify`](Self::notify) for a wait of a fiber of this carrier whose epoch nobody but this
+    /// thread has been told.
+    #[inline]
+    pub(crate) fn notify_here(&self, epoch: Epoch, outcome: Outcome) {
+        debug_assert!(Carrier::current().is_some_and(|carrier| self.is_at_home(carrier.mailbox())));
+        if self.waiter.claim_here(epoch, outcome) {
+            self.schedule();
+        } else {
+            // In place, on this thread: it is not asleep, or we could not be here.
+            self.notify(epoch, outcome);
+        }
+    }
+
     /// `unpark` for whatever this is.
     pub(crate) fn unpark(&self) {
         let claim = self.waiter.unpark();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Result;
 use std::time::Duration;
@@ -32,7 +32,8 @@ pub(crate) struct Shared {
     own_threads: AtomicUsize,
     /// Why the last stack could not be had, until one is given back.
     shortage: Mutex<Option<StackError>>,
-    short_of_stacks: AtomicBool,
+    /// The size of the smallest slot that could not be had then; `usize::MAX` if none is missing.
+    missing_slot: AtomicUsize,
     /// Panics that nobody can observe any more: report at the end, by id.
     unobserved: Mutex<Vec<Unobserved>>,
     pub(crate) stack: StackConfig,
@@ -78,17 +79,29 @@ impl Shared {
         self.own_threads.fetch_add(change.cast_unsigned(), Ordering::Relaxed);
     }
 
-    pub(crate) fn set_stack_shortage(&self, error: Option<StackError>) {
+    /// A stack of this class could not be had.
+    pub(crate) fn begin_stack_shortage(&self, class: SizeClass, error: StackError) {
         let mut shortage = lock(&self.shortage);
         // Relaxed: a hint; the error itself is under the lock.
-        self.short_of_stacks.store(error.is_some(), Ordering::Relaxed);
-        *shortage = error;
+        if class.slot_size() <= self.missing_slot.load(Ordering::Relaxed) {
+            self.missing_slot.store(class.slot_size(), Ordering::Relaxed);
+            *shortage = Some(error);
+        }
     }
 
-    /// Why no further fiber could get a stack now.
+    /// A stack has been given back.
+    pub(crate) fn end_stack_shortage(&self) {
+        let mut shortage = lock(&self.shortage);
+        self.missing_slot.store(usize::MAX, Ordering::Relaxed);
+        *shortage = None;
+    }
+
+    /// Why no further fiber could get a stack of this class now, for all that is known: smaller ones
+    /// than were missing may be there.
     #[inline]
-    pub(crate) fn stack_shortage(&self) -> io::Result<()> {
-        if !self.short_of_stacks.load(Ordering::Relaxed) {
+    pub(crate) fn stack_shortage(&self, class: SizeClass) -> io::Result<()> {
+        let missing = self.missing_slot.load(Ordering::Relaxed);
+        if missing == usize::MAX || class.slot_size() < missing {
             return Ok(());
         }
         match &*lock(&self.shortage) {
@@ -215,7 +228,7 @@ fn new_shared(stack: StackConfig, stack_class: SizeClass) -> Arc<Shared> {
         handles: AtomicUsize::new(0),
         own_threads: AtomicUsize::new(1),
         shortage: Mutex::new(None),
-        short_of_stacks: AtomicBool::new(false),
+        missing_slot: AtomicUsize::new(usize::MAX),
         unobserved: Mutex::new(Vec::new()),
         stack,
         stack_class,

@@ -46,7 +46,7 @@ impl Tally {
             && let Some((waiter, epoch)) = self.waiter.take()
         {
             // SAFETY: the waiting fiber clears this before it goes on, on this same thread.
-            unsafe { (*waiter).notify(epoch, Outcome::Notified) };
+            unsafe { (*waiter).notify_here(epoch, Outcome::Notified) };
         }
     }
 

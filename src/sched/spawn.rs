@@ -66,12 +66,12 @@ where
         ));
     };
     let shared = &carrier.shared;
-    shared.stack_shortage()?;
     let stack = if request.stack_size.is_none() && request.guard_size.is_none() {
         shared.stack_class
     } else {
         request.stack(shared.stack).class()?
     };
+    shared.stack_shortage(stack)?;
     let spec = Spec {
         id: shared.new_local_id(),
         name: request.name,

@@ -424,7 +424,11 @@ impl Task {
             // waits, or has cleared this; from elsewhere it is kept alive.
             unsafe {
                 task.joiner.replace(Joiner::NOBODY).done(|joiner, epoch| {
-                    joiner.notify(epoch, Outcome::Notified);
+                    if joined_here {
+                        joiner.notify_here(epoch, Outcome::Notified);
+                    } else {
+                        joiner.notify(epoch, Outcome::Notified);
+                    }
                 });
             }
         }

@@ -151,6 +151,19 @@ impl Waiter {
         }
     }
 
+    /// [`claim`](Self::claim) for a parked wait whose epoch nobody but this thread has been told:
+    /// without an atomic exchange.
+    #[inline]
+    pub(crate) fn claim_here(&self, Epoch(epoch): Epoch, outcome: Outcome) -> bool {
+        let base = epoch << STATE_BITS;
+        // Relaxed: all on one thread.
+        let parked = self.word.load(Ordering::Relaxed) == base | PARKED;
+        if parked {
+            self.word.store(base | outcome as u64, Ordering::Relaxed);
+        }
+        parked
+    }
+
     /// How the wait ended, if it has.
     #[inline]
     pub(crate) fn outcome(&self) -> Option<Outcome> {

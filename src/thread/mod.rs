@@ -191,7 +191,8 @@ impl Builder {
     /// Spawns the fiber.
     ///
     /// A stack is bound when the fiber first runs. If none can be had then, the fiber waits for one
-    /// to be given back, and from then until one is, `spawn` returns an error.
+    /// to be given back, and from then until one is, `spawn` returns an error for stacks of that size
+    /// and more.
     ///
     /// # Errors
     ///

@@ -25,10 +25,7 @@ pub fn run_child(workload: Workload, contender: &str) -> io::Result<Figures> {
         .stderr(process::Stdio::inherit())
         .output()?;
     if !output.status.success() {
-        return Err(io::Error::other(format!(
-            "the child process ended with {}",
-            output.status
-        )));
+        return Err(io::Error::other(format!("the child process ended with {}", output.status)));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text
@@ -98,10 +95,7 @@ impl Night {
 
     /// Starts the clock.
     pub fn begin() -> Self {
-        Night {
-            start: Instant::now(),
-            cpu_before: cpu_time(),
-        }
+        Night { start: Instant::now(), cpu_before: cpu_time() }
     }
 
     /// How long task `index` has to sleep from now on.
@@ -136,10 +130,7 @@ impl Night {
         let cpu = cpu_time() - self.cpu_before;
         report_and_exit(&[
             ("cpu s", cpu.as_secs_f64()),
-            (
-                "wall / last deadline",
-                wall.as_secs_f64() / Night::LAST.as_secs_f64(),
-            ),
+            ("wall / last deadline", wall.as_secs_f64() / Night::LAST.as_secs_f64()),
             ("all asleep at s", asleep.as_secs_f64()),
         ])
     }

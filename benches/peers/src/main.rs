@@ -90,10 +90,7 @@ impl Options {
         let name = workload.name();
         let named = self.filters.contains(&name);
         let matched = self.filters.is_empty()
-            || self
-                .filters
-                .iter()
-                .any(|filter| name.contains(filter.as_str()));
+            || self.filters.iter().any(|filter| name.contains(filter.as_str()));
         named || (matched && (self.big || !workload.is_big()))
     }
 }

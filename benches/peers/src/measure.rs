@@ -24,10 +24,7 @@ impl Sample {
     pub fn time(operations: u64, work: impl FnOnce()) -> Self {
         let start = Instant::now();
         work();
-        Sample {
-            operations,
-            elapsed: start.elapsed(),
-        }
+        Sample { operations, elapsed: start.elapsed() }
     }
 
     fn nanoseconds_each(self) -> f64 {
@@ -104,9 +101,5 @@ pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        sorted[middle]
-    } else {
-        (sorted[middle - 1] + sorted[middle]) / 2.0
-    }
+    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }

@@ -23,10 +23,7 @@ pub fn skipped(contender: &str, reason: &str) {
 
 /// Prints the table of an interleaved workload.
 pub fn ratios(workload: Workload, outcomes: &[Outcome]) {
-    println!(
-        "  {:<22} {:>10} {:>10} {:>10}   target",
-        "", "median", "least", "pirn is"
-    );
+    println!("  {:<22} {:>10} {:>10} {:>10}   target", "", "median", "least", "pirn is");
     let ours = outcomes.iter().find(|outcome| outcome.contender == OURS);
     let target = workload.target();
     for outcome in outcomes {
@@ -66,10 +63,7 @@ pub fn alone(workload: Workload, contender: &str, rounds: &[Figures]) {
             .find(|(limited, _)| limited == name)
             .map_or(String::new(), |(_, at_most)| verdict(value, *at_most));
         let contender = if index == 0 { contender } else { "" };
-        let line = format!(
-            "  {contender:<22} {name:<22} {:>10}   {verdict}",
-            figure(value)
-        );
+        let line = format!("  {contender:<22} {name:<22} {:>10}   {verdict}", figure(value));
         println!("{}", line.trim_end());
     }
 }

@@ -123,16 +123,10 @@ impl Workload {
             Workload::SpawnJoinMany { .. } => ("smol", 0.7),
             Workload::TimerCreateCancel => ("tokio", 0.12),
             Workload::MemorySuspended => {
-                return Some(Target::Limits(&[
-                    ("resident", 4_300.0),
-                    ("page tables", 300.0),
-                ]));
+                return Some(Target::Limits(&[("resident", 4_300.0), ("page tables", 300.0)]));
             }
             Workload::TimerSleeping => {
-                return Some(Target::Limits(&[
-                    ("cpu s", 2.4),
-                    ("wall / last deadline", 1.01),
-                ]));
+                return Some(Target::Limits(&[("cpu s", 2.4), ("wall / last deadline", 1.01)]));
             }
         };
         Some(Target::Ratio { peer, at_most })

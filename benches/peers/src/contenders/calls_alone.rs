@@ -27,8 +27,5 @@ impl Step for Nothing {
 
 fn one_chain_each_way(wish: u64) -> Sample {
     let round_trips = time_in_depth(Nothing, wish);
-    Sample {
-        operations: round_trips.operations / 2,
-        ..round_trips
-    }
+    Sample { operations: round_trips.operations / 2, ..round_trips }
 }

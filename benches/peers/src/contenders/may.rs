@@ -20,9 +20,9 @@ pub fn enter(workload: Workload) -> Entry {
             None => Entry::Runs(Box::new(move |wish| on_worker(move || yields(tasks, wish)))),
         },
         Workload::SpawnJoinOne => Entry::runs(|wish| on_worker(move || spawn_join_one(wish))),
-        Workload::SpawnJoinMany { tasks } => Entry::Runs(Box::new(move |wish| {
-            on_worker(move || spawn_join_many(tasks, wish))
-        })),
+        Workload::SpawnJoinMany { tasks } => {
+            Entry::Runs(Box::new(move |wish| on_worker(move || spawn_join_many(tasks, wish))))
+        }
         _ => Entry::Absent,
     }
 }
@@ -31,30 +31,17 @@ pub fn enter(workload: Workload) -> Entry {
 fn on_worker(main: impl FnOnce() -> Sample + Send + 'static) -> Sample {
     static CONFIGURED: Once = Once::new();
     CONFIGURED.call_once(|| {
-        may::config()
-            .set_workers(1)
-            .set_pool_capacity(10_001)
-            .set_worker_pin(false);
+        may::config().set_workers(1).set_pool_capacity(10_001).set_worker_pin(false);
     });
-    go!(main)
-        .join()
-        .expect("the measuring coroutine does not panic")
+    go!(main).join().expect("the measuring coroutine does not panic")
 }
 
 /// Each stack is two mappings, the stack and its guard, and the kernel limits their number; may
 /// panics there.
 fn too_many(tasks: u64) -> Option<String> {
-    let limit: u64 = fs::read_to_string("/proc/sys/vm/max_map_count")
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
-    (tasks * 2 + 1_000 > limit).then(|| {
-        format!(
-            "{tasks} stacks need {} mappings, vm.max_map_count is {limit}",
-            tasks * 2
-        )
-    })
+    let limit: u64 = fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()?;
+    (tasks * 2 + 1_000 > limit)
+        .then(|| format!("{tasks} stacks need {} mappings, vm.max_map_count is {limit}", tasks * 2))
 }
 
 fn yields(tasks: u64, wish: u64) -> Sample {

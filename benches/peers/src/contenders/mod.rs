@@ -28,52 +28,16 @@ pub struct Contender {
 /// All of them, in the order in which a round visits them.
 pub const ALL: &[Contender] = &[
     #[cfg(feature = "pirn-side")]
-    Contender {
-        name: "pirn",
-        enter: pirn::enter,
-    },
-    Contender {
-        name: "corosensei",
-        enter: corosensei::enter,
-    },
-    Contender {
-        name: "generator",
-        enter: generator::enter,
-    },
-    Contender {
-        name: "fcontext",
-        enter: fcontext::enter,
-    },
-    Contender {
-        name: "ucontext",
-        enter: ucontext::enter,
-    },
-    Contender {
-        name: "(calls alone)",
-        enter: calls_alone::enter,
-    },
-    Contender {
-        name: "tokio",
-        enter: tokio::enter,
-    },
-    Contender {
-        name: "tokio, no drivers",
-        enter: tokio::enter_without_drivers,
-    },
-    Contender {
-        name: "smol",
-        enter: smol::enter,
-    },
-    Contender {
-        name: "smol, LocalExecutor",
-        enter: smol::enter_local,
-    },
-    Contender {
-        name: "may",
-        enter: may::enter,
-    },
-    Contender {
-        name: "std::thread",
-        enter: std_thread::enter,
-    },
+    Contender { name: "pirn", enter: pirn::enter },
+    Contender { name: "corosensei", enter: corosensei::enter },
+    Contender { name: "generator", enter: generator::enter },
+    Contender { name: "fcontext", enter: fcontext::enter },
+    Contender { name: "ucontext", enter: ucontext::enter },
+    Contender { name: "(calls alone)", enter: calls_alone::enter },
+    Contender { name: "tokio", enter: tokio::enter },
+    Contender { name: "tokio, no drivers", enter: tokio::enter_without_drivers },
+    Contender { name: "smol", enter: smol::enter },
+    Contender { name: "smol, LocalExecutor", enter: smol::enter_local },
+    Contender { name: "may", enter: may::enter },
+    Contender { name: "std::thread", enter: std_thread::enter },
 ];

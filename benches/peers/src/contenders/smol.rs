@@ -96,10 +96,7 @@ async fn spawn_join_one(executor: impl Executor, wish: u64) -> Sample {
     for number in 0..wish {
         black_box(executor.spawn(async move { black_box(number) + 1 }).await);
     }
-    Sample {
-        operations: wish,
-        elapsed: start.elapsed(),
-    }
+    Sample { operations: wish, elapsed: start.elapsed() }
 }
 
 async fn spawn_join_many(executor: impl Executor, tasks: u64, wish: u64) -> Sample {
@@ -112,8 +109,5 @@ async fn spawn_join_many(executor: impl Executor, tasks: u64, wish: u64) -> Samp
             black_box(handle.await);
         }
     }
-    Sample {
-        operations: wish.next_multiple_of(tasks),
-        elapsed: start.elapsed(),
-    }
+    Sample { operations: wish.next_multiple_of(tasks), elapsed: start.elapsed() }
 }

@@ -50,9 +50,9 @@ fn enter_scheduling(workload: Workload, drivers: Drivers) -> Entry {
         Workload::SpawnJoinOne => {
             Entry::Runs(Box::new(move |wish| run(drivers, spawn_join_one(wish))))
         }
-        Workload::SpawnJoinMany { tasks } => Entry::Runs(Box::new(move |wish| {
-            run(drivers, spawn_join_many(tasks, wish))
-        })),
+        Workload::SpawnJoinMany { tasks } => {
+            Entry::Runs(Box::new(move |wish| run(drivers, spawn_join_many(tasks, wish))))
+        }
         _ => Entry::Absent,
     }
 }
@@ -63,9 +63,7 @@ fn run<T: Send + 'static>(drivers: Drivers, main: impl Future<Output = T> + Send
         builder.enable_all();
     }
     let runtime = builder.build().expect("tokio can make a runtime");
-    runtime
-        .block_on(async { task::spawn(main).await })
-        .expect("the measuring task does not panic")
+    runtime.block_on(async { task::spawn(main).await }).expect("the measuring task does not panic")
 }
 
 async fn yields(tasks: u64, wish: u64) -> Sample {
@@ -94,10 +92,7 @@ async fn spawn_join_one(wish: u64) -> Sample {
         let handle = task::spawn(async move { black_box(number) + 1 });
         black_box(handle.await.expect("the task does not panic"));
     }
-    Sample {
-        operations: wish,
-        elapsed: start.elapsed(),
-    }
+    Sample { operations: wish, elapsed: start.elapsed() }
 }
 
 async fn spawn_join_many(tasks: u64, wish: u64) -> Sample {
@@ -109,10 +104,7 @@ async fn spawn_join_many(tasks: u64, wish: u64) -> Sample {
             black_box(handle.await.expect("the task does not panic"));
         }
     }
-    Sample {
-        operations: wish.next_multiple_of(tasks),
-        elapsed: start.elapsed(),
-    }
+    Sample { operations: wish.next_multiple_of(tasks), elapsed: start.elapsed() }
 }
 
 /// A sleep arms its timer when it is polled first. Without `unconstrained` only the first 128 polls
