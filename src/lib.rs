@@ -6,6 +6,7 @@ pub mod context;
 pub mod coroutine;
 mod sched;
 pub mod stack;
+pub mod sync;
 pub mod thread;
 pub mod time;
 

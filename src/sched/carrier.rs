@@ -39,6 +39,7 @@ use super::clock::{self, Instant};
 use super::deadlock::Deadlock;
 use super::debugger::Listing;
 use super::fiber::{Fiber, Waiting};
+use super::foreign;
 use super::fork;
 use super::mailbox::Mailbox;
 use super::party::{self, Party, ThreadId};
@@ -111,6 +112,8 @@ pub(crate) struct Carrier {
     closing: Cell<bool>,
     main: Cell<*const Task>,
     main_ended: Cell<bool>,
+    /// When it was made; for telling older OS threads from younger ones.
+    began: foreign::Moment,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -137,6 +140,7 @@ impl Carrier {
             closing: Cell::new(false),
             main: Cell::new(ptr::null()),
             main_ended: Cell::new(false),
+            began: foreign::Moment::now(),
             shared,
         }
     }
@@ -750,18 +754,30 @@ impl Carrier {
 
     /// Whether some OS thread could still make a task of this carrier runnable.
     ///
-    /// It could through a runtime handle, or by unparking a parked task whose `Thread` handle it
-    /// holds; for the latter there must be a thread besides this one.
+    /// It could through a runtime handle; by unparking a parked task whose `Thread` handle it holds;
+    /// and through a primitive that tasks wait for, if it has to do with it: which is known of
+    /// threads that have used it, and must be feared of threads that began after this carrier did.
+    /// Two references to a task are the runtime's and the join handle's, not a `Thread` handle.
     fn may_be_woken_from_outside(&self) -> bool {
         if !self.mailbox.is_empty() || self.shared.has_handles() {
             return true;
         }
-        self.registry().iter().any(|task| {
-            // SAFETY: registered tasks are alive; the fiber is theirs.
-            let waiting = unsafe { task.fiber.get().as_ref().map(|fiber| fiber.waiting.get()) };
-            // Two references are the runtime's and the join handle's.
-            matches!(waiting, Some(Waiting::Park(_))) && task.party.references() > 2
-        }) && super::foreign::threads_besides(self.shared.own_threads())
+        let (mut by_any, mut by_a_new_one) = (false, false);
+        for task in self.registry().iter() {
+            // SAFETY: registered tasks are alive, the fiber is theirs, and what it waits for exists.
+            unsafe {
+                match task.fiber.get().as_ref().map(|fiber| fiber.waiting.get()) {
+                    Some(Waiting::Park(_)) => by_any |= task.party.references() > 2,
+                    Some(Waiting::On(resource)) if (*resource).is_foreign() => by_any = true,
+                    Some(Waiting::On(_)) => by_a_new_one = true,
+                    _ => {}
+                }
+            }
+        }
+        // The first of the runtime's own threads is this one; the others began after it did.
+        let own = self.shared.own_threads();
+        (by_any && foreign::threads_besides(own))
+            || (by_a_new_one && foreign::threads_since(self.began) > own - 1)
     }
 
     // Closing.
@@ -776,14 +792,37 @@ impl Carrier {
         self.starved().clear();
         let mut tasks: Vec<(ThreadId, NonNull<Task>)> =
             self.registry().iter().map(|task| (task.party.id, NonNull::from(task))).collect();
+        // First all waits: what an unwinding fiber gives back must not be handed to one that is about
+        // to be unwound as well.
+        for &(_, task) in &tasks {
+            // SAFETY: registered tasks are alive until they are retired.
+            self.call_off(unsafe { task.as_ref() });
+        }
         // The newest first: see the module documentation.
         tasks.sort_unstable_by_key(|&(id, _)| std::cmp::Reverse(id));
         for (_, task) in tasks {
+            self.queue().drain();
             self.finish_off(task);
         }
-        // Whoever claimed a wait before we could is through with its mail by now.
         self.take_mail();
         self.queue().drain();
+    }
+
+    /// Ends the wait of a parked task, whatever it was for.
+    fn call_off(&self, task: &Task) {
+        let Some(epoch) = task.party.waiter.parked_epoch() else { return };
+        if task.party.notify(epoch, Outcome::Cancelled) {
+            return;
+        }
+        // Another thread claimed it first and is about to say so: wait for its mail, so that nobody
+        // refers to the task when it is gone.
+        loop {
+            self.take_mail();
+            if self.queue().drain().contains(&Runnable::started(task.fiber.get())) {
+                return;
+            }
+            self.mailbox.sleep(Some(Duration::from_millis(1)));
+        }
     }
 
     /// Ends one task: drops its closure, or unwinds its stack.
@@ -803,20 +842,6 @@ impl Carrier {
                 self.registry().remove(ended);
                 return;
             }
-            if let Some(epoch) = ended.party.waiter.parked_epoch()
-                && !ended.party.notify(epoch, Outcome::Cancelled)
-            {
-                // Another thread claimed it first and is about to say so: wait for its mail, so
-                // that nobody refers to the task's link when it is gone.
-                loop {
-                    self.take_mail();
-                    if self.queue().drain().contains(&Runnable::started(fiber)) {
-                        break;
-                    }
-                    self.mailbox.sleep(Some(Duration::from_millis(1)));
-                }
-            }
-            self.queue().drain();
             self.dispatch(fiber);
         }
     }
@@ -876,6 +901,12 @@ impl Carrier {
         );
         process::abort();
     }
+}
+
+/// Whether the running fiber is being unwound because its runtime ends: no panic of its own.
+pub(crate) fn is_being_cancelled() -> bool {
+    let fiber = Carrier::current().and_then(Carrier::current_fiber);
+    fiber.is_some_and(|fiber| fiber.unwinds.get() > 0)
 }
 
 /// After a wait: unwinds the running fiber if the wait was called off.

@@ -1,6 +1,7 @@
 //! The report that nothing can ever run again, and the listing of fibers that it is made of.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
+use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::fmt;
 use std::panic::Location;
@@ -9,6 +10,7 @@ use super::carrier::Carrier;
 use super::clock::Instant;
 use super::fiber::{Fiber, Waiting};
 use super::party::ThreadId;
+use super::resource::Resource;
 use super::task::Task;
 use crate::stack::Stack;
 
@@ -24,6 +26,8 @@ pub struct FiberReport {
     name: Option<String>,
     spawned_at: &'static Location<'static>,
     state: String,
+    /// Who alone can end its wait, if that is known.
+    waits_for: Option<ThreadId>,
     stack_size: usize,
     stack_high_water: usize,
     backtrace: Option<Backtrace>,
@@ -87,18 +91,35 @@ impl fmt::Display for FiberReport {
 #[derive(Debug)]
 pub struct Deadlock {
     fibers: Vec<FiberReport>,
+    cycles: Vec<Vec<ThreadId>>,
 }
 
 impl Deadlock {
     pub(crate) fn of(carrier: &Carrier) -> Self {
         // The same rule as for panics: backtraces if RUST_BACKTRACE asks for them.
         let wanted = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
-        Deadlock { fibers: list(carrier, wanted) }
+        let fibers = list(carrier, wanted);
+        Deadlock { cycles: cycles(&fibers), fibers }
     }
 
     /// The fibers that had not ended, in the order in which they were spawned.
     pub fn fibers(&self) -> &[FiberReport] {
         &self.fibers
+    }
+
+    /// The cycles among them: each fiber waits for the next, and the last for the first.
+    ///
+    /// A fiber waits for another if it joins it, or if that holds the lock that it wants.
+    pub fn cycles(&self) -> &[Vec<ThreadId>] {
+        &self.cycles
+    }
+
+    fn label(&self, id: ThreadId) -> String {
+        let fiber = self.fibers.iter().find(|fiber| fiber.id == id);
+        match fiber.and_then(FiberReport::name) {
+            Some(name) => format!("'{name}' (id {})", id.number()),
+            None => format!("id {}", id.number()),
+        }
     }
 }
 
@@ -113,6 +134,13 @@ impl fmt::Display for Deadlock {
         if count > LISTED {
             write!(f, "\n  … and {} more", count - LISTED)?;
         }
+        for cycle in &self.cycles {
+            write!(f, "\n  cycle: ")?;
+            for &id in cycle {
+                write!(f, "{} waits for ", self.label(id))?;
+            }
+            write!(f, "{}", self.label(cycle[0]))?;
+        }
         Ok(())
     }
 }
@@ -126,6 +154,28 @@ pub(crate) fn list(carrier: &Carrier, backtraces: bool) -> Vec<FiberReport> {
     tasks.into_iter().map(|task| report(carrier, task, backtraces)).collect()
 }
 
+/// The cycles among fibers of which each waits for at most one other.
+fn cycles(fibers: &[FiberReport]) -> Vec<Vec<ThreadId>> {
+    let next: HashMap<ThreadId, ThreadId> =
+        fibers.iter().filter_map(|fiber| Some((fiber.id, fiber.waits_for?))).collect();
+    let mut seen = HashSet::new();
+    let mut cycles = Vec::new();
+    for fiber in fibers {
+        // Follow the waits until they end or come to where somebody has been: on this very path,
+        // that is a cycle.
+        let mut path = Vec::new();
+        let mut at = Some(fiber.id);
+        while let Some(id) = at.filter(|&id| seen.insert(id)) {
+            path.push(id);
+            at = next.get(&id).copied();
+        }
+        if let Some(start) = at.and_then(|id| path.iter().position(|&on_path| on_path == id)) {
+            cycles.push(path.split_off(start));
+        }
+    }
+    cycles
+}
+
 fn report(carrier: &Carrier, task: &Task, backtrace: bool) -> FiberReport {
     let mut description = String::new();
     let _ = task.describe(&mut description);
@@ -137,6 +187,7 @@ fn report(carrier: &Carrier, task: &Task, backtrace: bool) -> FiberReport {
         name: task.party.name.as_deref().map(String::from),
         spawned_at: task.spawned_at,
         state: state(carrier, task),
+        waits_for: waits_for(task),
         stack_size: stack.map_or(0, Stack::size),
         stack_high_water: stack.map_or(0, Stack::high_water),
         backtrace: if backtrace { carrier.backtrace_of(task) } else { None },
@@ -180,5 +231,35 @@ fn state(carrier: &Carrier, task: &Task) -> String {
             "waits for a timer that is not set".to_owned()
         }
         Waiting::Timer(_) => "waits for a timer".to_owned(),
+        Waiting::On(resource) => {
+            let mut text = "waits ".to_owned();
+            // SAFETY: what a parked fiber waits for is alive.
+            let _ = unsafe { (*resource).describe(&mut text) };
+            if let Some(holder) = waits_for(task) {
+                match carrier.registry().iter().find(|task| task.party.id == holder) {
+                    Some(holder) => {
+                        text.push_str(" that is held by ");
+                        let _ = holder.describe(&mut text);
+                    }
+                    None => {
+                        text.push_str(" whose holder is not a fiber of this runtime, or has ended")
+                    }
+                }
+            }
+            text
+        }
+    }
+}
+
+/// Who alone can end the wait of a parked fiber, if that is known.
+fn waits_for(task: &Task) -> Option<ThreadId> {
+    task.party.waiter.parked_epoch()?;
+    // SAFETY: a registered task's fiber is alive, and so is what it waits for.
+    unsafe {
+        match task.fiber.get().as_ref()?.waiting.get() {
+            Waiting::Join(other) => Some((*other).party.id),
+            Waiting::On(resource) => Resource::holder(resource),
+            _ => None,
+        }
     }
 }

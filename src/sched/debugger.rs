@@ -143,7 +143,8 @@ const _: fn(Waiting) = |waiting| match waiting {
     | Waiting::Park(_)
     | Waiting::Join(_)
     | Waiting::Scope(_)
-    | Waiting::Timer(_) => {}
+    | Waiting::Timer(_)
+    | Waiting::On(_) => {}
 };
 
 /// Keeps a carrier listed for as long as it lives.

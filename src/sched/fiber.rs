@@ -20,6 +20,7 @@ use std::ptr;
 
 use super::carrier::Carrier;
 use super::clock::Instant;
+use super::resource::Resource;
 use super::task::Task;
 use super::timer::TimerKey;
 use crate::context::{Context, FloatControl, Root, Side, Word};
@@ -42,6 +43,8 @@ pub(crate) enum Waiting {
     Scope(usize),
     /// A timer, due then if nobody changes it.
     Timer(Instant),
+    /// A primitive that others wait for as well; alive as long as the wait.
+    On(*const Resource),
 }
 
 /// See the [module documentation](self).

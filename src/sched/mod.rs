@@ -23,6 +23,7 @@ mod mailbox;
 pub(crate) mod party;
 mod queue;
 mod registry;
+mod resource;
 mod runtime;
 pub(crate) mod scope;
 pub(crate) mod spawn;
@@ -33,6 +34,7 @@ mod watchdog;
 
 pub use deadlock::{Deadlock, FiberReport};
 pub(crate) use fiber::Waiting;
+pub(crate) use resource::{Resource, ResourceKind};
 pub use runtime::{Builder, Handle, Runtime, run};
 pub use task::Cancelled;
 pub(crate) use task::{Task, drop_quietly};

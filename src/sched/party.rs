@@ -28,6 +28,17 @@ impl ThreadId {
         ThreadId(u64::from(runtime) << NUMBER_BITS | number)
     }
 
+    /// All of it, never 0; see [`from_bits`](Self::from_bits).
+    pub(crate) fn to_bits(self) -> u64 {
+        // The main fiber of a runtime has number 0, but no runtime has; OS threads begin with 1.
+        self.0
+    }
+
+    /// The inverse of [`to_bits`](Self::to_bits); 0 is nobody.
+    pub(crate) fn from_bits(bits: u64) -> Option<Self> {
+        (bits != 0).then_some(ThreadId(bits))
+    }
+
     /// The number within the runtime, as reports and the debugger show it.
     pub fn number(self) -> u64 {
         self.0 & ((1 << NUMBER_BITS) - 1)

@@ -29,7 +29,6 @@ use crate::sched::wait::{Epoch, Outcome};
 use crate::sched::{self, Resource, Waiting};
 
 /// A waiter's place in a queue, with what it is waiting to get or to give.
-#[derive(Debug)]
 pub(crate) struct Record<T> {
     party: *const Party,
     epoch: Epoch,

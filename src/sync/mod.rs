@@ -1,0 +1,24 @@
+//! What fibers wait for together, with std's names: locks that block the fiber, not its carrier.
+//!
+//! Everything here works between fibers of one runtime, of several, and plain OS threads alike. The
+//! owner of a lock is the fiber. Waiters are served first come, first served, by handing over: a
+//! lock that somebody waits for never becomes free in between.
+//!
+//! What applies to every blocking call: while a panic unwinds the caller, it waits in place; when
+//! the runtime ends, it unwinds; see [`pirn::thread`](crate::thread). A destructor that runs in such
+//! an unwind gets what it can have at once; what it would have to wait for is an error where the
+//! call can return one, and a panic where it cannot (which then aborts the process).
+
+mod mutex;
+mod poison;
+mod spin;
+mod waiters;
+
+/// A wait that cannot fail was called off, and could not unwind: there is no way to go on.
+#[cold]
+fn called_off(what: &str) -> ! {
+    panic!("a destructor waits for {what} while the runtime ends, but nobody can give it any more")
+}
+
+pub use mutex::{Mutex, MutexGuard};
+pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
