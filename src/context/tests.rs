@@ -1,4 +1,5 @@
 use std::cell::Cell;
+use std::sync::Mutex;
 
 use super::*;
 
@@ -22,14 +23,17 @@ unsafe extern "C" fn bounce(block: *mut u8, mut word: Word, mut tag: usize) -> !
     }
 }
 
-/// A stack that is simply leaked: what is suspended on it never ends.
-fn leak_stack(size: usize) -> *mut u8 {
-    let stack = vec![0u128; size / 16].leak();
-    stack.as_mut_ptr_range().end.cast()
+/// A stack that is kept for ever: what is suspended on it never ends.
+fn keep_stack(size: usize) -> *mut u8 {
+    static KEPT: Mutex<Vec<Vec<u128>>> = Mutex::new(Vec::new());
+    let mut stack = vec![0u128; size / 16];
+    let top = stack.as_mut_ptr_range().end.cast();
+    KEPT.lock().unwrap().push(stack);
+    top
 }
 
 fn new_pair(root: Root) -> *mut Pair {
-    let top = leak_stack(64 << 10);
+    let top = keep_stack(64 << 10);
     // SAFETY: the stack is ours; the block is aligned and lies within it.
     unsafe {
         let pair = top.sub(256).map_addr(|address| address & !63).cast::<Pair>();
@@ -132,7 +136,7 @@ mod reference {
             Sides { main: StackPointer::empty(), other: StackPointer::empty(), seen: Vec::new() };
         let sides = &raw mut sides;
         // An odd top: it is rounded down.
-        let top = leak_stack(64 << 10).wrapping_sub(7);
+        let top = keep_stack(64 << 10).wrapping_sub(7);
         // SAFETY: the stack is ours; both sides stay on this thread.
         unsafe {
             (*sides).other = StackPointer::prepare(top, other, sides.cast());
