@@ -4,10 +4,12 @@
 
 pub mod context;
 pub mod coroutine;
+mod explore;
 mod sched;
 pub mod stack;
 pub mod sync;
 pub mod thread;
 pub mod time;
 
+pub use explore::explore;
 pub use sched::{Builder, Deadlock, FiberReport, Handle, Runtime, fibers, run};

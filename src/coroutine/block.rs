@@ -79,7 +79,7 @@ pub(super) struct Header {
     inner_side: Side,
     outer_side: Side,
     stack: ManuallyDrop<Stack>,
-    /// Boxed, so that having none is one word.
+    #[allow(clippy::box_collection, reason = "so that having none is one word to write and test")]
     name: Option<Box<String>>,
     created_at: &'static Location<'static>,
     drop_body: unsafe fn(*mut u8),

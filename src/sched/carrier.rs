@@ -82,6 +82,15 @@ const POLL_PERIOD: Duration = Duration::from_micros(100);
 /// How often a fiber is told to unwind before it is given up.
 const UNWIND_ATTEMPTS: u32 = 1_000;
 
+/// How a carrier departs from running things in order and in time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Plan {
+    /// Shuffles the order in which tasks run.
+    pub(crate) seed: Option<u64>,
+    /// Time stands still while anything can run, and then jumps to the next deadline.
+    pub(crate) virtual_time: bool,
+}
+
 /// Whom a timer wakes: a fiber, in this wait.
 #[derive(Clone, Copy)]
 struct Alarm {
@@ -112,6 +121,8 @@ pub(crate) struct Carrier {
     closing: Cell<bool>,
     main: Cell<*const Task>,
     main_ended: Cell<bool>,
+    /// The time of the virtual clock, if there is one.
+    virtual_now: Cell<Option<Instant>>,
     /// When it was made; for telling older OS threads from younger ones.
     began: foreign::Moment,
     pub(crate) shared: Arc<Shared>,
@@ -123,12 +134,12 @@ thread_local! {
 }
 
 impl Carrier {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, plan: Plan) -> Self {
         Carrier {
             current: AtomicPtr::new(ptr::null_mut()),
             budget: AtomicU32::new(MAX_POLL_INTERVAL),
             polls: AtomicU32::new(0),
-            queue: UnsafeCell::new(RunQueue::new()),
+            queue: UnsafeCell::new(RunQueue::new(plan.seed)),
             mailbox: shared.mailbox,
             timers: UnsafeCell::new(Timers::new()),
             poll_interval: Cell::new(MAX_POLL_INTERVAL),
@@ -140,9 +151,15 @@ impl Carrier {
             closing: Cell::new(false),
             main: Cell::new(ptr::null()),
             main_ended: Cell::new(false),
+            virtual_now: Cell::new(plan.virtual_time.then(clock::monotonic)),
             began: foreign::Moment::now(),
             shared,
         }
+    }
+
+    /// The present, of the real clock or of the virtual one.
+    pub(crate) fn now(&self) -> Instant {
+        self.virtual_now.get().unwrap_or_else(clock::monotonic)
     }
 
     /// The carrier that the calling thread is.
@@ -280,7 +297,7 @@ impl Carrier {
         if self.timers().len() == 0 {
             self.poll_interval.set(MAX_POLL_INTERVAL);
         } else {
-            let now = clock::monotonic();
+            let now = self.now();
             self.fire_timers(now);
             let elapsed = now.saturating_duration_since(self.last_poll.get()).as_nanos().max(1);
             // Shorter at once, longer by doubling: a late timer is worse than a poll too many.
@@ -646,7 +663,13 @@ impl Carrier {
             if limit.is_none() && !self.may_be_woken_from_outside() {
                 self.stuck_in_place(task);
             }
-            waiter.block(epoch, limit);
+            match (limit, self.virtual_now.get()) {
+                (Some(deadline), Some(now)) => {
+                    self.virtual_now.set(Some(now.max(deadline)));
+                    waiter.retract(epoch, Outcome::TimedOut);
+                }
+                _ => waiter.block(epoch, limit),
+            }
             fiber_ref.waiting.set(Waiting::Nothing);
             return;
         }
@@ -728,13 +751,18 @@ impl Carrier {
         let next = self.timers().next_deadline();
         let mut now = Instant::from_nanos(0);
         if next.is_some() {
-            now = clock::monotonic();
+            now = self.now();
             self.fire_timers(now);
         }
         if !self.queue().is_empty() {
             return true;
         }
         let timeout = match self.timers().next_deadline() {
+            Some(next) if self.virtual_now.get().is_some() => {
+                // Nobody can do anything before then: it is then. All timers of that instant are due.
+                self.virtual_now.set(Some(next));
+                return true;
+            }
             Some(next) => Some(next.saturating_duration_since(now)),
             None if self.may_be_woken_from_outside() => Some(Duration::from_millis(500)),
             None => return false,

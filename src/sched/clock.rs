@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
+use super::carrier::Carrier;
+
 /// A point on the runtime's clock; pirn's counterpart of [`std::time::Instant`].
 ///
 /// It counts nanoseconds of `CLOCK_MONOTONIC`: setting the wall clock does not move it, and it
@@ -24,9 +26,13 @@ impl Instant {
     /// Later than every other instant; waiting until then is waiting for ever.
     pub const FAR_FUTURE: Instant = Instant(u64::MAX);
 
-    /// The present.
+    /// The present: of the clock of the calling fiber's runtime, which may be
+    /// [virtual](crate::Builder::virtual_time).
     pub fn now() -> Instant {
-        monotonic()
+        match Carrier::current() {
+            Some(carrier) => carrier.now(),
+            None => monotonic(),
+        }
     }
 
     /// The time since this instant; zero if it lies in the future.

@@ -53,6 +53,8 @@ pub(crate) struct RunQueue {
     /// Ever-growing positions; masked on use. `head <= tail`.
     head: usize,
     tail: usize,
+    /// State of the generator that shuffles the order; 0: first in, first out.
+    shuffle: u64,
 }
 
 /// How far ahead the control block of a fiber is prefetched, and how far ahead the frame that its
@@ -61,8 +63,12 @@ const AHEAD_BLOCK: usize = 12;
 const AHEAD_FRAME: usize = 6;
 
 impl RunQueue {
-    pub(crate) fn new() -> Self {
-        RunQueue { ring: vec![Runnable(ptr::null_mut()); 256].into_boxed_slice(), head: 0, tail: 0 }
+    /// An empty queue; with a seed, one that shuffles what it holds.
+    pub(crate) fn new(seed: Option<u64>) -> Self {
+        let ring = vec![Runnable(ptr::null_mut()); 256].into_boxed_slice();
+        // Any seed will do, 0 as well; the state must not be 0.
+        let shuffle = seed.map_or(0, |seed| seed.wrapping_mul(2) | 1);
+        RunQueue { ring, head: 0, tail: 0, shuffle }
     }
 
     #[inline(always)]
@@ -91,6 +97,23 @@ impl RunQueue {
         // SAFETY: masked by the length, a power of two.
         unsafe { *self.ring.get_unchecked_mut(index) = runnable };
         self.tail += 1;
+        if self.shuffle != 0 {
+            self.shuffle();
+        }
+    }
+
+    /// Lets the newest one change places with any of those that wait, itself included.
+    #[cold]
+    fn shuffle(&mut self) {
+        // SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+        self.shuffle = self.shuffle.wrapping_add(0x9e37_79b9_7f4a_7c15).max(1);
+        let mut z = self.shuffle;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        let (mask, len) = (self.ring.len() - 1, self.len());
+        let other = self.head + (z % len as u64) as usize;
+        self.ring.swap((self.tail - 1) & mask, other & mask);
     }
 
     #[inline(always)]
@@ -151,8 +174,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_seed_shuffles_and_the_same_seed_shuffles_alike() {
+        let order = |seed| {
+            let mut queue = RunQueue::new(seed);
+            for n in 0..100 {
+                queue.push(Runnable::fresh(ptr::without_provenance(n * 16)));
+            }
+            queue.drain().into_iter().map(|runnable| runnable.0.addr() / 16).collect::<Vec<_>>()
+        };
+        let (first, second) = (order(Some(0)), order(Some(1)));
+        assert_eq!(first, order(Some(0)));
+        assert_ne!(first, second);
+        let mut sorted = first.clone();
+        sorted.sort();
+        assert_eq!(sorted, order(None));
+        assert_ne!(first, sorted);
+    }
+
+    #[test]
     fn it_is_first_in_first_out_across_growth() {
-        let mut queue = RunQueue::new();
+        let mut queue = RunQueue::new(None);
         let entry = |n: usize| Runnable::fresh(ptr::without_provenance(n * 16));
         let (mut pushed, mut popped) = (0, 0);
         for round in 0..2_000 {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Result;
 use std::time::Duration;
 
-use super::carrier::Carrier;
+use super::carrier::{Carrier, Plan};
 use super::deadlock::Deadlock;
 use super::mailbox::Mailbox;
 use super::party::ThreadId;
@@ -160,6 +160,7 @@ pub struct Builder {
     stack: StackConfig,
     main_stack: usize,
     watchdog: Option<Duration>,
+    plan: Plan,
 }
 
 impl Default for Builder {
@@ -174,7 +175,12 @@ const MAIN_STACK: usize = 8 << 20;
 impl Builder {
     /// One carrier, the default stacks, no watchdog.
     pub const fn new() -> Self {
-        Builder { stack: StackConfig::DEFAULT, main_stack: MAIN_STACK, watchdog: None }
+        Builder {
+            stack: StackConfig::DEFAULT,
+            main_stack: MAIN_STACK,
+            watchdog: None,
+            plan: Plan { seed: None, virtual_time: false },
+        }
     }
 
     /// Usable bytes of stack of a fiber that does not ask for its own; rounded up.
@@ -202,6 +208,40 @@ impl Builder {
     /// sending the carrier a signal (`SIGURG`), for which it installs a handler.
     pub fn watchdog(mut self, limit: Duration) -> Self {
         self.watchdog = Some(limit);
+        self
+    }
+
+    /// Shuffles the order in which fibers run, by a generator with this seed: the same seed gives
+    /// the same order again.
+    ///
+    /// For tests: what holds for every seed does not depend on the order. See
+    /// [`explore`](crate::explore).
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.plan.seed = Some(seed);
+        self
+    }
+
+    /// Gives the runtime a clock of its own, which stands still while any fiber can run, and jumps to
+    /// the next deadline when all wait: an hour of sleeps runs at once, and the same way each time.
+    ///
+    /// [`Instant::now`](crate::time::Instant::now) reads that clock on the fibers of the runtime.
+    /// What other OS threads do takes no time on it.
+    ///
+    /// ```
+    /// use pirn::thread;
+    /// use pirn::time::{Duration, Instant};
+    ///
+    /// let runtime = pirn::Builder::new().virtual_time(true).build()?;
+    /// let slept = runtime.run(|| {
+    ///     let start = Instant::now();
+    ///     thread::sleep(Duration::from_secs(3600));
+    ///     start.elapsed()
+    /// });
+    /// assert_eq!(slept.unwrap(), Duration::from_secs(3600));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn virtual_time(mut self, on: bool) -> Self {
+        self.plan.virtual_time = on;
         self
     }
 
@@ -313,7 +353,7 @@ impl Runtime {
         };
         // SAFETY: `Carrier::run` does not return before the main fiber has ended, or aborts.
         let main = unsafe { task::create::<F, T>(spec, main) };
-        let carrier = Carrier::new(self.shared.clone());
+        let carrier = Carrier::new(self.shared.clone(), self.builder.plan);
         let watchdog = self.builder.watchdog.map(|limit| Watchdog::start(limit, &carrier));
         let deadlock = carrier.run(main);
         drop(watchdog);

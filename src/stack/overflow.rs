@@ -125,11 +125,8 @@ fn report(place: &Place, sp: usize) {
         Some(occupant) => unsafe { ((*occupant).describe)(occupant, &mut out) },
         None => _ = out.write_str("an unnamed fiber"),
     }
-    let _ = write!(
-        out,
-        " has overflowed its stack of {usable} bytes (guard of {} bytes)\n",
-        place.guard
-    );
+    let guard = place.guard;
+    let _ = writeln!(out, " has overflowed its stack of {usable} bytes (guard of {guard} bytes)");
     if sp < place.start {
         let _ = out.write_str(
             "its stack pointer is below the guard: a frame larger than the guard was entered without stack probes, \

@@ -40,6 +40,6 @@ impl<const N: usize> Pile<N> {
 
     pub(super) fn as_mut_slice(&mut self) -> &mut [Stack] {
         // SAFETY: the first `len` items are initialised.
-        unsafe { self.items[..self.len].assume_init_mut() }
+        unsafe { core::slice::from_raw_parts_mut(self.items.as_mut_ptr().cast(), self.len) }
     }
 }

@@ -119,7 +119,7 @@ impl Record {
         // Acquire fence: pairs with the release fence in `write`, so that a value of the next
         // writer shows in the version.
         fence(Ordering::Acquire);
-        let steady = version % 2 == 0 && self.version.load(Ordering::Relaxed) == version;
+        let steady = version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version;
         if !steady || base == 0 || addr.wrapping_sub(base) >= len {
             return None;
         }

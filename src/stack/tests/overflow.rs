@@ -10,7 +10,7 @@ use super::super::{Occupant, StackConfig, install_overflow_handler, stats};
 use super::{PROTECTED, Stack, call_on, child, class, isolated, name, stack_pointer};
 
 unsafe fn describe(_: *const Occupant, out: &mut dyn Write) {
-    let _ = write!(out, "fiber '{}' (id {}), spawned at {}", "worker", 7, "src/main.rs:10:5");
+    let _ = out.write_str("fiber 'worker' (id 7), spawned at src/main.rs:10:5");
 }
 static WORKER: Occupant = Occupant { describe };
 

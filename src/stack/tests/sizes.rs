@@ -16,7 +16,7 @@ fn every_odd_size_gives_at_least_what_was_asked_for() {
             assert!(stack.size() >= kernel::least_stack());
             assert!(
                 stack.class().guard_size() >= guard.max(1)
-                    && stack.class().guard_size() % kernel::page_size() == 0
+                    && stack.class().guard_size().is_multiple_of(kernel::page_size())
             );
             assert_eq!(stack.top().addr() % 64, 0);
             let bounds = bounds_at(stack.bottom().addr()).unwrap();
