@@ -18,6 +18,7 @@ use std::fmt::{self, Write};
 use std::mem::ManuallyDrop;
 use std::ptr;
 
+use super::cancel::Limit;
 use super::carrier::Carrier;
 use super::clock::Instant;
 use super::resource::Resource;
@@ -56,10 +57,16 @@ pub(crate) struct Fiber {
     pub(crate) task: Cell<*const Task>,
     pub(crate) waiting: Cell<Waiting>,
     pub(crate) keep_float_control: Cell<bool>,
+    /// What keeps its waits from being ordinary ones: see [`cancel`](super::cancel).
+    pub(crate) interrupts: Cell<u8>,
     // Second line: what a yield does not touch.
     /// The timer of the current wait, until it fires.
     pub(crate) timer: Cell<Option<TimerKey>>,
     pub(crate) float_control: Cell<FloatControl>,
+    /// The innermost time limit that it runs under.
+    pub(crate) limit: Cell<*const Limit>,
+    /// How many shields it runs under.
+    pub(crate) shields: Cell<u32>,
     /// How often it has been told to unwind.
     pub(crate) unwinds: Cell<u32>,
     pub(crate) locals: Locals,
@@ -84,6 +91,9 @@ impl Fiber {
                 timer: Cell::new(None),
                 keep_float_control: Cell::new((*task).keep_float_control),
                 float_control: Cell::new(FloatControl::DEFAULT),
+                interrupts: Cell::new(0),
+                limit: Cell::new(ptr::null()),
+                shields: Cell::new(0),
                 unwinds: Cell::new(0),
                 locals: Locals::new(),
                 occupant: Occupant { describe },
@@ -99,6 +109,7 @@ impl Fiber {
     /// Takes over a further task on the stack of one that has ended.
     pub(crate) fn rebind(&self, task: *const Task) {
         self.task.set(task);
+        self.interrupts.set(0);
         self.unwinds.set(0);
         // SAFETY: the runtime holds a reference to a task that has yet to run. New fibers start
         // with the default words.
@@ -180,7 +191,11 @@ unsafe extern "C" fn entry(block: *mut u8, word: Word, tag: usize) -> ! {
         carrier.arrived(word, tag);
         loop {
             let task = (*fiber).task.get();
-            (*task).run(&(*fiber).locals);
+            if (*task).is_cancelled() {
+                (*task).abandon();
+            } else {
+                (*task).run(&(*fiber).locals);
+            }
             match carrier.end_task(&*fiber, task) {
                 Some(fresh) => (*fiber).rebind(fresh),
                 None => carrier.leave_for_good(fiber),

@@ -14,24 +14,29 @@
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::fork;
+use super::party::PartyRef;
 use super::task::Task;
 use super::wait::{futex_wait, futex_wake};
 
 /// See the [module documentation](self).
-#[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Mailbox {
-    /// The newest task handed over.
+    /// The newest task handed over; the lowest bit is set while there are `cancels`.
     head: AtomicPtr<Task>,
+    /// Tasks that other threads have cancelled.
+    cancels: Mutex<Vec<PartyRef>>,
     /// 1 while the carrier sleeps, or is about to.
     sleeping: AtomicU32,
     /// The process that it was claimed in; see [`fork`].
     generation: AtomicU32,
 }
+
+/// Marks the head while there are tasks to cancel.
+const CANCELS: usize = 1;
 
 /// Mailboxes without a carrier.
 static FREE: Mutex<Vec<&'static Mailbox>> = Mutex::new(Vec::new());
@@ -50,6 +55,7 @@ impl Mailbox {
         let mailbox = reused.unwrap_or_else(|| {
             Box::leak(Box::new(Mailbox {
                 head: AtomicPtr::new(ptr::null_mut()),
+                cancels: Mutex::new(Vec::new()),
                 sleeping: AtomicU32::new(0),
                 generation: AtomicU32::new(0),
             }))
@@ -81,22 +87,29 @@ impl Mailbox {
         // SAFETY: whoever sends has the right to do so exclusively: it claimed the task's wait, or
         // has just made the task.
         let link = unsafe { &(*task).mail_link };
-        let mut head = self.head.load(Ordering::Relaxed);
-        loop {
-            // Relaxed: published by the exchange below.
-            link.store(head, Ordering::Relaxed);
-            // SeqCst: before the look at `sleeping`; includes the release of what we did so far.
-            match self.head.compare_exchange_weak(
-                head,
-                task.cast_mut(),
-                Ordering::SeqCst,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break,
-                Err(now) => head = now,
-            }
-        }
+        self.change_head(|head| {
+            // Relaxed: published by the exchange.
+            link.store(head.map_addr(|address| address & !CANCELS), Ordering::Relaxed);
+            task.cast_mut().map_addr(|address| address | head.addr() & CANCELS)
+        });
         self.wake();
+    }
+
+    /// Asks the carrier to cancel a task of its own, and wakes it if it sleeps.
+    pub(crate) fn send_cancel(&self, task: PartyRef) {
+        self.cancels.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        self.change_head(|head| head.map_addr(|address| address | CANCELS));
+        self.wake();
+    }
+
+    fn change_head(&self, change: impl Fn(*mut Task) -> *mut Task) {
+        let mut head = self.head.load(Ordering::Relaxed);
+        // SeqCst: before the look at `sleeping`; includes the release of what we did so far.
+        while let Err(now) =
+            self.head.compare_exchange_weak(head, change(head), Ordering::SeqCst, Ordering::Relaxed)
+        {
+            head = now;
+        }
     }
 
     /// Wakes the carrier if it sleeps.
@@ -115,10 +128,11 @@ impl Mailbox {
         self.head.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes all tasks, the earliest first.
-    pub(crate) fn take(&self, mut each: impl FnMut(*const Task)) {
+    /// Takes all tasks to run, the earliest first, and returns those to cancel.
+    pub(crate) fn take(&self, mut each: impl FnMut(*const Task)) -> Vec<PartyRef> {
         // Acquire: what the senders did before is visible to the tasks.
-        let mut newest = self.head.swap(ptr::null_mut(), Ordering::Acquire);
+        let head = self.head.swap(ptr::null_mut(), Ordering::Acquire);
+        let mut newest = head.map_addr(|address| address & !CANCELS);
         let mut earliest: *mut Task = ptr::null_mut();
         while !newest.is_null() {
             // SAFETY: the list is ours now; tasks in it are alive, for they have yet to run.
@@ -135,6 +149,10 @@ impl Mailbox {
             each(earliest);
             earliest = next;
         }
+        if head.addr() & CANCELS == 0 {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.cancels.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Sleeps until something is handed over, at most for `timeout`. May return early.

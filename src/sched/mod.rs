@@ -7,10 +7,12 @@
 //! * `spawn`: how a closure becomes a task;
 //! * `carrier`: the run queue, switching, waiting, the loop, the end;
 //! * `task`: the record of closure and result; `fiber`: a task on a stack;
+//! * `cancel`: cancellation, time limits, shields;
 //! * `wait`: the one parking primitive, `party`: whoever can wait on it;
 //! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of;
 //! * `deadlock`, `watchdog`, `hook`: reports; `fork`: what a child process may not do.
 
+pub(crate) mod cancel;
 pub(crate) mod carrier;
 pub(crate) mod clock;
 mod deadlock;
@@ -32,6 +34,7 @@ mod timer;
 pub(crate) mod wait;
 mod watchdog;
 
+pub use cancel::Elapsed;
 pub use deadlock::{Deadlock, FiberReport};
 pub(crate) use fiber::Waiting;
 pub(crate) use resource::{Resource, ResourceKind};
@@ -42,18 +45,21 @@ pub(crate) use task::{Task, drop_quietly};
 use carrier::Carrier;
 use clock::Instant;
 use party::Party;
-use wait::Epoch;
+use wait::{Epoch, Outcome};
 
 /// Waits until the epoch, begun by the calling party, is claimed, or the deadline passes.
 ///
 /// On a fiber of a runtime this switches away; on an OS thread it sleeps. It never unwinds: the
 /// caller puts its records in order, finishes the epoch, and calls
-/// [`check_cancelled`](carrier::check_cancelled).
+/// [`check_cancelled`](cancel::check_cancelled).
 #[inline]
 pub(crate) fn wait(party: &Party, epoch: Epoch, waiting: Waiting, deadline: Instant) {
     match Carrier::current() {
         Some(carrier) => carrier.wait(epoch, waiting, deadline),
-        None => party.waiter.block(epoch, (!deadline.is_far_future()).then_some(deadline)),
+        None => {
+            let deadline = (!deadline.is_far_future()).then_some(deadline);
+            party.waiter.block(epoch, deadline, Outcome::TimedOut);
+        }
     }
 }
 

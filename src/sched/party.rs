@@ -6,7 +6,7 @@
 use std::cell::OnceCell;
 use std::fmt;
 use std::ops::Deref;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::carrier::Carrier;
@@ -150,6 +150,18 @@ impl Party {
             // In place, on this thread: it is not asleep, or we could not be here.
             self.notify(epoch, outcome);
         }
+    }
+
+    /// Asks the carrier of this task to cancel it.
+    pub(crate) fn send_cancel(&self, task: PartyRef) {
+        self.home.expect("only tasks are cancelled").send_cancel(task);
+    }
+
+    /// This task; for parties with a home.
+    pub(crate) fn as_task(&self) -> &Task {
+        assert!(self.home.is_some(), "only tasks have a home");
+        // SAFETY: a party with a home is the first field of a task.
+        unsafe { &*ptr::from_ref(self).cast::<Task>() }
     }
 
     /// `unpark` for whatever this is.

@@ -388,7 +388,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         // After a run there is nothing left to do here; without one, handles may have brought work.
         self.shared.close();
-        self.shared.mailbox.take(|task| {
+        let _cancels = self.shared.mailbox.take(|task| {
             // SAFETY: mailed tasks are alive; these never ran.
             unsafe {
                 (*task).abandon();

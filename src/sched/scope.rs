@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-use super::carrier::current_party;
+use super::cancel::shielded;
+use super::carrier::{Carrier, current_party};
 use super::clock::Instant;
 use super::fiber::Waiting;
 use super::party::Party;
@@ -35,6 +36,18 @@ impl Tally {
         self.panicked.set(true);
     }
 
+    /// Whether this party waits for the tasks of the scope.
+    pub(super) fn is_awaited_by(&self, party: &Party) -> bool {
+        self.waiter.get().is_some_and(|(waiter, _)| std::ptr::eq(waiter, party))
+    }
+
+    /// Cancels every task of the scope.
+    pub(crate) fn cancel(&self) {
+        if let Some(carrier) = Carrier::current() {
+            carrier.cancel_children(|tally| std::ptr::eq(tally, self));
+        }
+    }
+
     pub(crate) fn begin_one(&self) {
         self.running.set(self.running.get() + 1);
     }
@@ -50,7 +63,8 @@ impl Tally {
         }
     }
 
-    /// Waits until every task of the scope has ended. Not to be called off.
+    /// Waits until every task of the scope has ended. Not to be called off: a fiber that is cancelled
+    /// meanwhile cancels them.
     ///
     /// When the runtime closes, the tasks, being newer, have been ended before this fiber is told
     /// to unwind; so the wait is then over at once.
@@ -60,7 +74,7 @@ impl Tally {
             let epoch = party.begin();
             self.waiter.set(Some((party, epoch)));
             let waiting = Waiting::Scope(self.running.get());
-            super::wait(party, epoch, waiting, Instant::FAR_FUTURE);
+            shielded(|| super::wait(party, epoch, waiting, Instant::FAR_FUTURE));
             self.waiter.set(None);
             party.waiter.finish();
         }

@@ -12,6 +12,7 @@
 //! | `DONE` | the result is in place, or nobody wants it | the task, once |
 //! | `JOINER` | `joiner` holds the party to wake | the owner of the join handle |
 //! | `DETACHED` | the join handle is gone: nobody will take the result | its drop |
+//! | `CANCELLED` | somebody has cancelled it; its fiber, if it has one, knows | its carrier |
 //! | `SCOPED` | the closure may hold borrows of a scope | `spawn`, before it is shared |
 //!
 //! `joiner` belongs to the handle's owner before `JOINER` is set, afterwards to the task. The result
@@ -28,6 +29,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::thread::Result;
 
+use super::cancel::is_call_off;
 use super::fiber::Fiber;
 use super::mailbox::Mailbox;
 use super::party::{self, Kind, Party, PartyRef, ThreadId};
@@ -40,6 +42,7 @@ const DONE: u8 = 1;
 const JOINER: u8 = 2;
 const DETACHED: u8 = 4;
 const SCOPED: u8 = 8;
+const CANCELLED: u8 = 16;
 
 /// What a task's [`Stage`] holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +131,8 @@ struct VTable {
     run: unsafe fn(*const Task, &Locals),
     /// Drops the closure of a task that never ran.
     abandon: unsafe fn(*const Task),
+    /// Stores `Cancelled` as the result of a task that will not come to its end.
+    give_up: unsafe fn(*const Task),
     /// Whether the stored result is a panic: its message.
     panic_message: unsafe fn(*const Task) -> Option<String>,
     /// Moves the result out, to a `Result<T>`.
@@ -159,7 +164,7 @@ union Stage<F, T> {
     result: ManuallyDrop<Result<T>>,
 }
 
-/// The runtime ended before the task could; the payload that `join` then returns.
+/// The fiber was cancelled, or its runtime ended before it did: the payload that `join` returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled(());
 
@@ -169,7 +174,7 @@ impl Cancelled {
 
 impl fmt::Display for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the runtime ended before the fiber did")
+        f.write_str("the fiber was cancelled, or its runtime ended before it did")
     }
 }
 
@@ -190,6 +195,7 @@ where
             kind: Kind { destroy: destroy::<F, T> },
             run: run::<F, T>,
             abandon: abandon::<F, T>,
+            give_up: give_up::<F, T>,
             panic_message: panic_message::<F, T>,
             take: take::<F, T>,
             discard: discard::<F, T>,
@@ -282,6 +288,11 @@ unsafe fn abandon<F, T>(task: *const Task) {
     }
 }
 
+unsafe fn give_up<F, T>(task: *const Task) {
+    // SAFETY: the closure was taken out by `run`, which does not go on.
+    unsafe { put_result::<F, T>(task, Err(Box::new(Cancelled::NEW))) }
+}
+
 unsafe fn panic_message<F, T>(task: *const Task) -> Option<String> {
     // SAFETY: the caller owns the stage.
     unsafe {
@@ -289,7 +300,7 @@ unsafe fn panic_message<F, T>(task: *const Task) -> Option<String> {
             return None;
         }
         match &*(*stage::<F, T>(task)).result {
-            Err(payload) if !is_cancellation(&**payload) => Some(message(&**payload)),
+            Err(payload) if !is_call_off(&**payload) => Some(message(&**payload)),
             _ => None,
         }
     }
@@ -323,7 +334,7 @@ pub(crate) fn drop_quietly<V>(value: V) {
     }
     let dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(value)));
     if let Err(payload) = dropped
-        && !is_cancellation(&*payload)
+        && !is_call_off(&*payload)
     {
         // The hook has printed its message. Its own destructor could panic as well: leak it.
         mem::forget(payload);
@@ -365,11 +376,6 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
     }
 }
 
-/// Whether the payload is the runtime's own, thrown to unwind what is left at its end.
-fn is_cancellation(payload: &(dyn Any + Send)) -> bool {
-    payload.is::<Cancelled>()
-}
-
 impl Task {
     #[inline(always)]
     fn vtable(&self) -> &'static VTable {
@@ -395,6 +401,16 @@ impl Task {
     pub(crate) unsafe fn abandon(&self) {
         // SAFETY: the vtable was made for this task.
         unsafe { (self.vtable().abandon)(self) }
+    }
+
+    /// Makes [`Cancelled`] the result of a task that will not come to its end.
+    ///
+    /// # Safety
+    ///
+    /// By the runtime, after [`run`](Self::run) began, which must not go on.
+    pub(crate) unsafe fn give_up(&self) {
+        // SAFETY: the vtable was made for this task.
+        unsafe { (self.vtable().give_up)(self) }
     }
 
     /// Publishes the end: wakes the joiner; without one, sees to an unwanted result.
@@ -461,6 +477,26 @@ impl Task {
     pub(crate) fn is_done(&self) -> bool {
         // Acquire: the result is visible if so.
         self.flags.load(Ordering::Acquire) & DONE != 0
+    }
+
+    /// Looks at the scope that the task belongs to. By its carrier.
+    pub(crate) fn with_scope<R>(&self, f: impl FnOnce(&Tally) -> R) -> Option<R> {
+        let scope = self.scope.take()?;
+        let result = f(&scope);
+        self.scope.set(Some(scope));
+        Some(result)
+    }
+
+    /// Whether it has been cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // Relaxed: set and read by its carrier.
+        self.flags.load(Ordering::Relaxed) & CANCELLED != 0
+    }
+
+    /// Notes that it has been cancelled. By its carrier.
+    pub(crate) fn set_cancelled(&self) {
+        // Relaxed: as above; atomic, since a handle elsewhere may set other flags.
+        self.flags.fetch_or(CANCELLED, Ordering::Relaxed);
     }
 
     pub(crate) fn is_scoped(&self) -> bool {

@@ -53,7 +53,7 @@ pub(crate) enum Outcome {
     Notified = FIRST_OUTCOME,
     /// The deadline passed first.
     TimedOut = FIRST_OUTCOME + 1,
-    /// The wait was called off: the runtime is closing.
+    /// The wait was called off: the fiber is cancelled, out of time, or its runtime is closing.
     Cancelled = FIRST_OUTCOME + 2,
 }
 
@@ -192,9 +192,9 @@ impl Waiter {
         (word & STATE_MASK == PARKED).then_some(Epoch(word >> STATE_BITS))
     }
 
-    /// Sleeps in the kernel until the wait, begun as blocked, is claimed; claims it itself when the
-    /// deadline passes.
-    pub(crate) fn block(&self, epoch: Epoch, deadline: Option<Instant>) {
+    /// Sleeps in the kernel until the wait, begun as blocked, is claimed; claims it itself, with
+    /// this outcome, when the deadline passes.
+    pub(crate) fn block(&self, epoch: Epoch, deadline: Option<Instant>, late: Outcome) {
         let asleep = (epoch.0 << STATE_BITS | BLOCKED) as u32;
         while self.outcome().is_none() {
             let timeout = match deadline {
@@ -203,7 +203,7 @@ impl Waiter {
                     Some(left) if !left.is_zero() => Some(left),
                     _ => {
                         // Whether this or another claim succeeds: the wait is over.
-                        let _ = self.claim(epoch, Outcome::TimedOut);
+                        let _ = self.claim(epoch, late);
                         return;
                     }
                 },

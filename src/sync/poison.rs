@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::sched::carrier::is_being_cancelled;
+use crate::sched::carrier::is_ending;
 
 /// Set while a guard is dropped by a panic. Relaxed throughout: the lock orders it.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ impl Poison {
     /// A guard was dropped by a panic. An unwind that ends a fiber with its runtime does not count.
     #[cold]
     pub(super) fn set(&self) {
-        if !is_being_cancelled() {
+        if !is_ending() {
             self.0.store(true, Ordering::Relaxed);
         }
     }

@@ -28,6 +28,16 @@ use crate::sched::party::Party;
 use crate::sched::wait::{Epoch, Outcome};
 use crate::sched::{self, Resource, Waiting};
 
+/// Where a record stands. Under the primitive's lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// In no queue.
+    Out,
+    Queued,
+    /// A notifier has taken it out and ended the wait by it.
+    Chosen,
+}
+
 /// A waiter's place in a queue, with what it is waiting to get or to give.
 pub(crate) struct Record<T> {
     party: *const Party,
@@ -35,7 +45,7 @@ pub(crate) struct Record<T> {
     /// Under the primitive's lock, while queued.
     next: Cell<Option<NonNull<Record<T>>>>,
     previous: Cell<Option<NonNull<Record<T>>>>,
-    queued: Cell<bool>,
+    place: Cell<Place>,
     /// Handed over between waiter and notifier.
     pub(crate) value: Cell<Option<T>>,
     /// What kind of waiter this is, for primitives that have several.
@@ -49,12 +59,18 @@ impl<T> Record<T> {
     /// It must be [queued](Waiters::push) and [waited for](wait), or [abandoned](Self::abandon).
     pub(crate) fn begin(value: Option<T>, kind: usize) -> Self {
         let party = current_party();
+        Record::sharing(party, party.begin(), value, kind)
+    }
+
+    /// A record of a wait that has been begun, and that may have others: whichever is notified first
+    /// ends it. Each must be [withdrawn](Waiters::withdraw) when it is over.
+    pub(crate) fn sharing(party: &Party, epoch: Epoch, value: Option<T>, kind: usize) -> Self {
         Record {
             party,
-            epoch: party.begin(),
+            epoch,
             next: Cell::new(None),
             previous: Cell::new(None),
-            queued: Cell::new(false),
+            place: Cell::new(Place::Out),
             value: Cell::new(value),
             kind,
             _pinned: PhantomPinned,
@@ -100,7 +116,7 @@ impl<T> Waiters<T> {
         let record = NonNull::from(record.get_ref());
         // SAFETY: queued records stay where they are until they are out again: see `wait`.
         unsafe {
-            record.as_ref().queued.set(true);
+            record.as_ref().place.set(Place::Queued);
             record.as_ref().previous.set(self.last);
             match self.last {
                 Some(last) => last.as_ref().next.set(Some(record)),
@@ -130,7 +146,16 @@ impl<T> Waiters<T> {
                 None => self.last = previous,
             }
         }
-        record.queued.set(false);
+        record.place.set(Place::Out);
+    }
+
+    /// Takes a record out, if it is still in, after its wait has ended somehow. True: it was by this
+    /// record that a notifier ended it.
+    pub(crate) fn withdraw(&mut self, record: &Record<T>) -> bool {
+        if record.place.get() == Place::Queued {
+            self.unlink(record);
+        }
+        record.place.get() == Place::Chosen
     }
 
     /// Ends the wait of the first one that is not already leaving: `hand_over` puts what it gets
@@ -147,10 +172,12 @@ impl<T> Waiters<T> {
             // SAFETY: queued records are alive; a leaving waiter needs our lock to go.
             let record = unsafe { record.as_ref() };
             self.unlink(record);
+            record.place.set(Place::Chosen);
             hand_over(record);
             if record.party().notify(record.epoch, Outcome::Notified) {
                 return true;
             }
+            record.place.set(Place::Out);
             take_back(record);
         }
         false
@@ -168,7 +195,7 @@ impl<T> Waiters<T> {
 /// when the wait ends otherwise than by a notifier, to take the record out.
 ///
 /// The caller then looks at what is in the record, and calls
-/// [`check_cancelled`](crate::sched::carrier::check_cancelled).
+/// [`check_cancelled`](crate::sched::cancel::check_cancelled).
 #[inline]
 pub(crate) fn wait<T>(
     record: Pin<&Record<T>>,
@@ -181,9 +208,7 @@ pub(crate) fn wait<T>(
     let outcome = party.waiter.finish();
     if outcome != Outcome::Notified {
         relock(&mut |queue| {
-            if record.queued.get() {
-                queue.unlink(&record);
-            }
+            queue.withdraw(&record);
         });
     }
     outcome

@@ -7,7 +7,8 @@ use std::ptr::NonNull;
 use std::thread::Result;
 
 use super::Thread;
-use crate::sched::carrier::{check_cancelled, current_party};
+use crate::sched::cancel::check_cancelled;
+use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
 use crate::sched::wait::Outcome;
 use crate::sched::{self, Task, Waiting};
@@ -50,12 +51,34 @@ impl<T> JoinHandle<T> {
         self.task().is_done()
     }
 
+    /// Cancels the fiber: whatever it waits for is called off, and whatever it will wait for.
+    ///
+    /// The call that it waits in unwinds it, without a message, so that its destructors run; one
+    /// that has not begun drops its closure. `join` then returns [`Cancelled`](super::Cancelled),
+    /// unless the fiber comes to its end by itself. One that catches the unwind is unwound again at
+    /// its next wait. Work that must be done nevertheless is done in a [`shield`](super::shield).
+    /// From any thread; a fiber that has ended is not affected.
+    ///
+    /// ```
+    /// use pirn::thread::{self, Cancelled};
+    ///
+    /// pirn::run(|| {
+    ///     let sleeper = thread::spawn(|| thread::sleep(std::time::Duration::MAX));
+    ///     thread::yield_now();
+    ///     sleeper.cancel();
+    ///     assert!(sleeper.join().unwrap_err().is::<Cancelled>());
+    /// });
+    /// ```
+    pub fn cancel(&self) {
+        sched::cancel::cancel(self.task());
+    }
+
     /// Waits for the fiber to end and returns what its closure returned.
     ///
     /// # Errors
     ///
-    /// The payload of its panic; [`Cancelled`](super::Cancelled) as the payload if the runtime ended
-    /// first.
+    /// The payload of its panic; [`Cancelled`](super::Cancelled) as the payload if it was cancelled or
+    /// its runtime ended first.
     #[inline]
     pub fn join(self) -> Result<T> {
         if !self.task().is_done() {

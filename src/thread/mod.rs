@@ -35,13 +35,19 @@
 //! until a timer or another OS thread ends the wait. If nobody but a fiber of the same carrier could
 //! end it, the process aborts with a report. This holds for all blocking calls.
 //!
+//! # Cancellation
+//!
+//! [`JoinHandle::cancel`] and [`time::timeout`](crate::time::timeout) call waits off: the call that
+//! the fiber waits in, or its next one, unwinds it without a message, so that destructors run.
+//! [`yield_now`] is a wait in this sense. In a destructor during such an unwind a wait ends at once:
+//! `sleep`, `park` and `yield_now` return, `join` returns [`Cancelled`]; in a [`shield`] it waits, in
+//! place. A [`scope`] whose fiber is cancelled cancels its fibers, and waits for them.
+//!
 //! # When the runtime ends
 //!
-//! Fibers that still wait are unwound: the call that they wait in panics with a private payload,
-//! without a message, so that destructors run. One that catches this is unwound again at its next
-//! wait, up to a thousand times; then it is reported and leaked. In a destructor during such an
-//! unwind a wait ends at once: `sleep`, `park` and `yield_now` return, `join` returns
-//! [`Cancelled`]. With `panic = "abort"` nothing is unwound: what waits is leaked.
+//! Fibers that still wait are cancelled, the newest first, each to its end before the next, and
+//! nobody else runs meanwhile: a [`shield`] cannot wait any more. A fiber that catches every unwind
+//! and waits again, a thousand times over, is reported and leaked. With `panic = "abort"` nothing is unwound: what waits is leaked.
 //!
 //! # Outside a runtime
 //!
@@ -77,7 +83,8 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::sched::carrier::{Carrier, check_cancelled, current_party};
+use crate::sched::cancel::check_cancelled;
+use crate::sched::carrier::{Carrier, current_party};
 use crate::sched::clock::Instant;
 use crate::sched::party::{Party, PartyRef};
 use crate::sched::scope::Tally;
@@ -261,6 +268,39 @@ fn park_until(deadline: Instant) {
     };
     sched::wait(party, epoch, Waiting::Park(deadline), deadline);
     check_cancelled(party.waiter.finish_park());
+}
+
+/// Runs `f` as if nobody had cancelled the calling fiber, and without its time limits: for clean-up
+/// that must wait.
+///
+/// Shields nest. When `f` has returned, the next wait is called off as before. While a panic or a
+/// cancellation unwinds the fiber, a wait in a shield is in place, as every wait then: see
+/// [Waiting while panicking](self#waiting-while-panicking). The end of the runtime is not shielded
+/// against: nobody else runs any more.
+///
+/// ```
+/// use std::time::Duration;
+/// use pirn::thread;
+///
+/// pirn::run(|| {
+///     let worker = thread::spawn(|| {
+///         let work = std::panic::catch_unwind(thread::park);
+///         assert!(work.is_err());
+///         thread::shield(|| thread::sleep(Duration::from_millis(1)));
+///         "cleaned up"
+///     });
+///     thread::yield_now();
+///     worker.cancel();
+///     assert_eq!(worker.join().unwrap(), "cleaned up");
+/// });
+/// ```
+pub fn shield<T>(f: impl FnOnce() -> T) -> T {
+    sched::cancel::shielded(f)
+}
+
+/// Whether the calling fiber has been [cancelled](JoinHandle::cancel): for loops that do not wait.
+pub fn is_cancelled() -> bool {
+    sched::cancel::is_cancelled()
 }
 
 /// A handle to a fiber or an OS thread: its name, its id, and `unpark`.

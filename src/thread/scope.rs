@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::thread::Result;
 
 use super::{Builder, JoinHandle, Thread, cannot_spawn};
+use crate::sched::cancel::is_call_off;
 use crate::sched::carrier::Carrier;
 use crate::sched::scope::Tally;
 use crate::sched::spawn::spawn_local;
@@ -38,6 +39,9 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// });
 /// ```
 ///
+/// If the fiber that waits here is cancelled, or `f` is unwound because it was, the fibers of the
+/// scope are cancelled as well; `scope` still waits until they have ended.
+///
 /// # Panics
 ///
 /// With the payload of `f`; else with "a scoped thread panicked" if a fiber did whose handle was
@@ -53,6 +57,9 @@ where
     let scope = Scope { tally: Rc::new(Tally::new()), scope: PhantomData, env: PhantomData };
     // Whatever happens in `f`, nobody may borrow from here any more when we leave.
     let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    if result.as_ref().is_err_and(|payload| is_call_off(&**payload)) {
+        scope.tally.cancel();
+    }
     scope.tally.wait();
     match result {
         Err(payload) => panic::resume_unwind(payload),
@@ -129,6 +136,11 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Whether `join` would return at once.
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
+    }
+
+    /// Cancels the fiber; see [`JoinHandle::cancel`].
+    pub fn cancel(&self) {
+        self.handle.cancel();
     }
 
     /// Waits for the fiber to end and returns what its closure returned.

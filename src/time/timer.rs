@@ -13,7 +13,8 @@ use std::fmt;
 use std::ptr;
 use std::time::Duration;
 
-use crate::sched::carrier::{check_cancelled, current_party};
+use crate::sched::cancel::check_cancelled;
+use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
 use crate::sched::party::Party;
 use crate::sched::wait::{Epoch, Outcome};

@@ -1,0 +1,88 @@
+//! The loop on the thread's own stack: runs what there is, or sleeps until there is something.
+
+use super::*;
+
+impl Carrier {
+    /// Runs `main` and everything that it spawns, until it has ended.
+    ///
+    /// Returns the deadlock that kept it from ending, if one did.
+    pub(crate) fn run(&self, main: NonNull<Task>) -> Option<Deadlock> {
+        let _current = Enter::new(self);
+        // Fibers start with the default words; the caller gets its own back.
+        let float_control = FloatControl::save();
+        self.main.set(main.as_ptr());
+        self.adopt(main);
+        let mut deadlock = None;
+        while !self.main_ended.get() {
+            match self.next_on_loop() {
+                Some(fiber) => self.dispatch(fiber),
+                None if self.idle() => {}
+                None => {
+                    deadlock = Some(Deadlock::of(self));
+                    break;
+                }
+            }
+        }
+        self.close();
+        // SAFETY: they were in force when the caller called.
+        unsafe { float_control.load() };
+        deadlock
+    }
+
+    /// With nothing to run: fires timers and takes in mail, or sleeps until there is some.
+    ///
+    /// False: nothing can ever become runnable.
+    pub(super) fn idle(&self) -> bool {
+        self.check_fork();
+        self.take_mail();
+        let next = self.timers().next_deadline();
+        let mut now = Instant::from_nanos(0);
+        if next.is_some() {
+            now = self.now();
+            self.fire_timers(now);
+        }
+        if !self.queue().is_empty() {
+            return true;
+        }
+        let timeout = match self.timers().next_deadline() {
+            Some(next) if self.virtual_now.get().is_some() => {
+                // Nobody can do anything before then: it is then. All timers of that instant are due.
+                self.virtual_now.set(Some(next));
+                return true;
+            }
+            Some(next) => Some(next.saturating_duration_since(now)),
+            None if self.may_be_woken_from_outside() => Some(Duration::from_millis(500)),
+            None => return false,
+        };
+        self.mailbox.sleep(timeout);
+        true
+    }
+
+    /// Whether some OS thread could still make a task of this carrier runnable.
+    ///
+    /// It could through a runtime handle; by unparking a parked task whose `Thread` handle it holds;
+    /// and through a primitive that tasks wait for, if it has to do with it: which is known of
+    /// threads that have used it, and must be feared of threads that began after this carrier did.
+    /// Two references to a task are the runtime's and the join handle's, not a `Thread` handle.
+    pub(super) fn may_be_woken_from_outside(&self) -> bool {
+        if !self.mailbox.is_empty() || self.shared.has_handles() {
+            return true;
+        }
+        let (mut by_any, mut by_a_new_one) = (false, false);
+        for task in self.registry().iter() {
+            // SAFETY: registered tasks are alive, the fiber is theirs, and what it waits for exists.
+            unsafe {
+                match task.fiber.get().as_ref().map(|fiber| fiber.waiting.get()) {
+                    Some(Waiting::Park(_)) => by_any |= task.party.references() > 2,
+                    Some(Waiting::On(resource)) if (*resource).is_foreign() => by_any = true,
+                    Some(Waiting::On(_)) => by_a_new_one = true,
+                    _ => {}
+                }
+            }
+        }
+        // The first of the runtime's own threads is this one; the others began after it did.
+        let own = self.shared.own_threads();
+        (by_any && foreign::threads_besides(own))
+            || (by_a_new_one && foreign::threads_since(self.began) > own - 1)
+    }
+}
