@@ -8,10 +8,11 @@
 //! * `carrier`: the run queue, switching, waiting, the loop, the end;
 //! * `task`: the record of closure and result; `fiber`: a task on a stack;
 //! * `cancel`: cancellation, time limits, shields;
-//! * `wait`: the one parking primitive, `party`: whoever can wait on it;
+//! * `word` and `wait`: the one parking primitive, `party`: whoever can wait on it;
 //! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of;
 //! * `deadlock`, `watchdog`, `hook`: reports; `fork`: what a child process may not do.
 
+mod atomic;
 pub(crate) mod cancel;
 pub(crate) mod carrier;
 pub(crate) mod clock;
@@ -21,6 +22,7 @@ mod fiber;
 mod foreign;
 mod fork;
 mod hook;
+mod inbox;
 mod mailbox;
 pub(crate) mod party;
 mod queue;
@@ -33,6 +35,7 @@ mod task;
 mod timer;
 pub(crate) mod wait;
 mod watchdog;
+mod word;
 
 pub use cancel::Elapsed;
 pub use deadlock::{Deadlock, FiberReport};
