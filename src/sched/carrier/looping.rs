@@ -83,6 +83,6 @@ impl Carrier {
         // The first of the runtime's own threads is this one; the others began after it did.
         let own = self.shared.own_threads();
         (by_any && foreign::threads_besides(own))
-            || (by_a_new_one && foreign::threads_since(self.began) > own - 1)
+            || (by_a_new_one && self.elders.younger() > own - 1)
     }
 }

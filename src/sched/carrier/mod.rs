@@ -127,8 +127,8 @@ pub(crate) struct Carrier {
     main_ended: Cell<bool>,
     /// The time of the virtual clock, if there is one.
     virtual_now: Cell<Option<Instant>>,
-    /// When it was made; for telling older OS threads from younger ones.
-    began: foreign::Moment,
+    /// The OS threads that were there before it.
+    elders: foreign::Elders,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -156,7 +156,7 @@ impl Carrier {
             main: Cell::new(ptr::null()),
             main_ended: Cell::new(false),
             virtual_now: Cell::new(plan.virtual_time.then(clock::monotonic)),
-            began: foreign::Moment::now(),
+            elders: foreign::Elders::now(),
             shared,
         }
     }
