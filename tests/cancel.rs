@@ -1,5 +1,8 @@
 //! Cancellation, time limits and shields.
 
+mod child;
+mod fate;
+
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
@@ -132,16 +135,21 @@ fn a_fiber_that_catches_the_unwind_is_unwound_again() {
 
 #[test]
 fn one_that_catches_every_unwind_is_given_up_and_joined_all_the_same() {
-    run(|| {
-        let stubborn = thread::spawn(|| {
-            loop {
-                let _ = panic::catch_unwind(thread::park);
-            }
+    let test = "one_that_catches_every_unwind_is_given_up_and_joined_all_the_same";
+    let report = fate::succeeds_leaking(test, || {
+        run(|| {
+            let stubborn = thread::spawn(|| {
+                loop {
+                    let _ = panic::catch_unwind(thread::park);
+                }
+            });
+            thread::yield_now();
+            stubborn.cancel();
+            assert!(was_cancelled(stubborn));
         });
-        thread::yield_now();
-        stubborn.cancel();
-        assert!(was_cancelled(stubborn));
     });
+    assert!(report.contains("caught 1000 unwinds and waited again each time"), "{report}");
+    assert!(report.contains("its stack is leaked"), "{report}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn command(test: &str, role: &str) -> Command {
 }
 
 /// Seconds after which a child that hangs is ended by a signal.
-const PATIENCE: u32 = 300;
+const PATIENCE: u32 = 120;
 
 /// Runs `body` if this process is the child for this role of this test; does not return then.
 fn play(test: &str, role: &str, body: impl FnOnce()) {
