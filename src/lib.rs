@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_op_in_unsafe_fn)]
+// A module's prose serves those who read its source as well.
+#![allow(rustdoc::private_intra_doc_links)]
 #![debugger_visualizer(gdb_script_file = "../tools/gdb/pirn.py")]
 
 pub mod context;

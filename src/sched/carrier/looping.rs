@@ -41,7 +41,7 @@ impl Carrier {
             now = self.now();
             self.fire_timers(now);
         }
-        if !self.queue().is_empty() {
+        if !self.queue().is_empty() || self.feed_all() {
             return true;
         }
         let timeout = match self.timers().next_deadline() {

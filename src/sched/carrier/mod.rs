@@ -52,11 +52,11 @@ use super::party::{self, Party, ThreadId};
 use super::queue::{Kind, RunQueue, Runnable};
 use super::registry::Registry;
 use super::runtime::Shared;
-use super::task::{Cancelled, Task};
+use super::task::Task;
 use super::timer::Timers;
 use super::wait::{Epoch, Outcome};
 use crate::context::{self, Context, FloatControl, Side, Word};
-use crate::stack::{self, Stack, StackError};
+use crate::stack::{self, SizeClass, Stack, StackError};
 
 /// What the word means that a switch carries to a fiber or to the loop.
 mod arrival {
@@ -122,6 +122,8 @@ pub(crate) struct Carrier {
     pub(super) registry: UnsafeCell<Registry>,
     /// Tasks that wait for a stack.
     pub(super) starved: UnsafeCell<Vec<NonNull<Task>>>,
+    /// Whether a stack was given back since all of them last tried.
+    fed: Cell<bool>,
     closing: Cell<bool>,
     main: Cell<*const Task>,
     main_ended: Cell<bool>,
@@ -152,6 +154,7 @@ impl Carrier {
             idle_side: UnsafeCell::new(Side::thread()),
             registry: UnsafeCell::new(Registry::new()),
             starved: UnsafeCell::new(Vec::new()),
+            fed: Cell::new(false),
             closing: Cell::new(false),
             main: Cell::new(ptr::null()),
             main_ended: Cell::new(false),
@@ -376,13 +379,28 @@ impl Carrier {
         self.starved().push(unsafe { NonNull::new_unchecked(task.cast_mut()) });
     }
 
-    /// A stack has been given back: let those that wait for one try again.
+    /// A stack of this class has been given back: lets one of those that wait for one try again,
+    /// the first that wants just this class, or else the first of all.
     #[cold]
-    fn feed(&self) {
+    fn feed(&self, class: SizeClass) {
         self.shared.end_stack_shortage();
+        // SAFETY: starved tasks are alive.
+        let fits = self.starved().iter().position(|task| unsafe { task.as_ref() }.stack == class);
+        let task = self.starved().remove(fits.unwrap_or(0));
+        self.queue().push(Runnable::fresh(task.as_ptr()));
+        self.fed.set(true);
+    }
+
+    /// Nothing else can run: lets all that wait for a stack try again, if any was given back since
+    /// they last did. False: there is nobody, or no use.
+    fn feed_all(&self) -> bool {
+        if self.starved().is_empty() || !self.fed.take() {
+            return false;
+        }
         for task in std::mem::take(self.starved()) {
             self.queue().push(Runnable::fresh(task.as_ptr()));
         }
+        true
     }
 
     /// Whether a task waits for a stack.
@@ -401,8 +419,6 @@ pub(crate) fn is_ending() -> bool {
         carrier.is_closing() && carrier.current_fiber().is_some_and(|fiber| fiber.unwinds.get() > 0)
     })
 }
-
-pub(crate) use super::cancel::check_cancelled;
 
 /// The calling fiber or OS thread, as a party. The reference is good for as long as it runs.
 #[inline]

@@ -56,10 +56,13 @@ impl Carrier {
             (word, tag) = unsafe { self.answer(&mut *word.cast::<Capture>()) };
         }
         if tag == arrival::REAP {
+            let fiber: *mut Fiber = word.cast();
             // SAFETY: sent by `leave_for_good`, which has left that stack.
-            unsafe { Fiber::reap(word.cast()) };
+            let class = unsafe { (*fiber).stack().class() };
+            // SAFETY: as above.
+            unsafe { Fiber::reap(fiber) };
             if !self.starved().is_empty() {
-                self.feed();
+                self.feed(class);
             }
         }
     }

@@ -1,0 +1,55 @@
+//! The examples do what their documentation says.
+
+mod child;
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// Runs an example that `cargo test` has built beside this test.
+fn example(name: &str, arguments: &[&str]) -> Output {
+    let test = std::env::current_exe().unwrap();
+    let path: PathBuf = test.parent().unwrap().with_file_name("examples").join(name);
+    assert!(path.exists(), "{} is not built: run `cargo build --examples`", path.display());
+    let mut command = if child::is_emulated() {
+        let runner = std::env::var("PIRN_TEST_RUNNER")
+            .unwrap_or("qemu-aarch64 -L /usr/aarch64-linux-gnu".into());
+        let mut words = runner.split_whitespace().map(String::from).collect::<Vec<_>>().into_iter();
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).arg(&path);
+        command
+    } else {
+        Command::new(&path)
+    };
+    command.args(arguments).env("RUST_BACKTRACE", "0").output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn a_few_thousand_fibers_keep_their_locals_through_a_suspension() {
+    let text = stdout(&example("million", &["3000"]));
+    assert!(text.contains("3000 fibers are suspended"), "{text}");
+    assert!(text.contains("all resumed with their locals intact"), "{text}");
+    let output = example("million", &["many"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn the_pipeline_counts_the_words_of_a_file() {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/LICENSE-MIT");
+    let text = stdout(&example("pipeline", &[manifest, "no such file"]));
+    let first = text.lines().next().unwrap();
+    assert_eq!(first.trim(), "15 the", "{text}");
+    assert_eq!(text.lines().count(), 10);
+}
+
+#[test]
+fn the_philosophers_learn_who_waits_for_whom() {
+    let text = stdout(&example("dining_philosophers", &[]));
+    let cycle = text.lines().last().unwrap();
+    assert!(cycle.trim().starts_with("cycle: 'Baruch' (id 1) waits for 'Gilles' (id 2)"), "{text}");
+    assert!(cycle.ends_with("'Michel' (id 5) waits for 'Baruch' (id 1)"), "{text}");
+}
