@@ -9,9 +9,20 @@
 //! an unwind gets what it can have at once; what it would have to wait for is an error where the
 //! call can return one, and a panic where it cannot (which then aborts the process).
 
+mod barrier;
+pub mod channel;
+mod condvar;
 mod mutex;
+mod once;
 mod poison;
+mod promise;
+mod reentrant;
+mod rwlock;
+#[doc(hidden)]
+pub mod select;
+mod semaphore;
 mod spin;
+mod wait_group;
 mod waiters;
 
 /// A wait that cannot fail was called off, and could not unwind: there is no way to go on.
@@ -20,5 +31,17 @@ fn called_off(what: &str) -> ! {
     panic!("a destructor waits for {what} while the runtime ends, but nobody can give it any more")
 }
 
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{Mutex, MutexGuard};
+pub use once::{LazyLock, Once, OnceLock, OnceState};
+pub use promise::{
+    AlreadySettled, Future, Promise, PromiseError, join_all, join_all_deadline, join_all_timeout,
+    promise, select_any, select_any_deadline, select_any_timeout,
+};
+pub use reentrant::{ReentrantMutex, ReentrantMutexGuard};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use select::{Select, SelectTimeoutError, SelectedOperation, TrySelectError};
+pub use semaphore::{AcquireError, AddPermitsError, Semaphore, SemaphorePermit};
 pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
+pub use wait_group::{WaitGroup, WaitGroupGuard};

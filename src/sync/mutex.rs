@@ -1,31 +1,167 @@
 //! A mutual exclusion lock whose owner is the fiber (or OS thread), with std's names and poisoning.
 //!
-//! One word says whether it is held and whether anybody waits; who holds it and who waits is under
-//! the inner lock. Taking a free mutex is one exchange, giving back one that nobody waits for
-//! another. With waiters the mutex is *handed over* to the first: it never becomes free in between,
-//! so nobody overtakes those that wait.
+//! [`RawMutex`] is the lock proper, [`Mutex`] adds the value and the poison. One word says who holds
+//! it and whether anybody waits; who waits is under the inner lock. Taking a free mutex is one
+//! exchange, giving back one that nobody waits for another. With waiters the mutex is *handed over*
+//! to the first: it never becomes free in between, so nobody overtakes those that wait.
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 use std::time::Duration;
 
 use super::poison::Poison;
 use super::spin::Spin;
 use super::waiters::{self, Record, Waiters};
-use crate::sched::carrier::{check_cancelled, current_party};
+use crate::sched::cancel::check_cancelled;
+use crate::sched::carrier::{Carrier, current_party};
 use crate::sched::clock::Instant;
 use crate::sched::party::ThreadId;
 use crate::sched::wait::Outcome;
 use crate::sched::{Resource, ResourceKind};
 
-const FREE: u8 = 0;
-const HELD: u8 = 1;
-/// Held, and somebody waits or is about to.
-const CONTENDED: u8 = 2;
+const FREE: u64 = 0;
+/// Somebody waits, or has waited. The highest bit of an id's number, which no count ever reaches.
+const CONTENDED: u64 = 1 << 47;
+
+/// The lock without a value.
+///
+/// The state is [`FREE`], or the holder's id, perhaps with [`CONTENDED`]. It leaves FREE and goes
+/// back to it without that bit by an exchange alone; with it, or to get it, under the inner lock.
+/// FREE under the inner lock means that the queue is empty.
+#[repr(C)]
+pub(super) struct RawMutex {
+    resource: Resource,
+    state: AtomicU64,
+    /// Each waiter brings its id, for whoever hands over to it.
+    queue: Spin<Waiters<ThreadId>>,
+}
+
+impl RawMutex {
+    /// A free one, whose kind must say that its holder is [`RawMutex::holder_of`].
+    pub(super) const fn new(kind: &'static ResourceKind) -> Self {
+        RawMutex {
+            resource: Resource::new(kind),
+            state: AtomicU64::new(FREE),
+            queue: Spin::new(Waiters::new()),
+        }
+    }
+
+    /// Who holds it now.
+    pub(super) fn holder(&self) -> Option<ThreadId> {
+        // Relaxed: for reports; and whoever holds it wrote the word itself, or was handed it.
+        ThreadId::from_bits(self.state.load(Ordering::Relaxed) & !CONTENDED)
+    }
+
+    /// [`holder`](Self::holder), for a [`ResourceKind`].
+    ///
+    /// # Safety
+    ///
+    /// The resource must be the first field of a living `RawMutex`.
+    pub(super) unsafe fn holder_of(resource: *const Resource) -> Option<ThreadId> {
+        // SAFETY: by the contract.
+        unsafe { (*resource.cast::<RawMutex>()).holder() }
+    }
+
+    /// The caller's id. The deadlock detector must know of OS threads that may hold the mutex.
+    #[inline(always)]
+    fn own_id(&self) -> ThreadId {
+        match Carrier::current().and_then(Carrier::current_task) {
+            Some(task) => task.party.id,
+            None => self.thread_id(),
+        }
+    }
+
+    #[cold]
+    fn thread_id(&self) -> ThreadId {
+        self.resource.touch();
+        current_party().id
+    }
+
+    #[inline(always)]
+    pub(super) fn try_lock(&self) -> bool {
+        let id = self.own_id().to_bits();
+        // Acquire: what the last holder did is visible.
+        self.state.compare_exchange(FREE, id, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Queues up unless it is free. [`Outcome::Notified`]: the caller holds it.
+    #[cold]
+    fn wait(&self, deadline: Instant) -> Outcome {
+        let id = self.own_id();
+        let mut queue = self.queue.lock();
+        let mut seen = self.state.load(Ordering::Relaxed);
+        while seen & CONTENDED == 0 {
+            let next = if seen == FREE { id.to_bits() } else { seen | CONTENDED };
+            // Acquire: as in `try_lock`.
+            match self.state.compare_exchange(seen, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(FREE) => return Outcome::Notified,
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        let record = pin!(Record::begin(Some(id), 0));
+        queue.push(record.as_ref());
+        drop(queue);
+        waiters::wait(record.as_ref(), &self.resource, deadline, |unlink| {
+            unlink(&mut self.queue.lock());
+        })
+    }
+
+    /// Takes it, waiting for it if need be. [`Outcome::Notified`]: the caller holds it. Never unwinds.
+    #[inline]
+    pub(super) fn lock_or(&self, deadline: Instant) -> Outcome {
+        if self.try_lock() { Outcome::Notified } else { self.wait(deadline) }
+    }
+
+    /// [`lock_or`](Self::lock_or) that unwinds if the wait is called off and it can. False: the
+    /// caller does not hold it.
+    #[inline]
+    pub(super) fn lock(&self, deadline: Instant) -> bool {
+        self.try_lock() || {
+            let outcome = self.wait(deadline);
+            check_cancelled(outcome);
+            outcome == Outcome::Notified
+        }
+    }
+
+    /// Gives it back. By the holder, or whoever acts for it.
+    #[inline]
+    pub(super) fn unlock(&self) {
+        // Relaxed: verified by the exchange. Only the bit can change while we hold it.
+        let seen = self.state.load(Ordering::Relaxed);
+        // Release: what we did is visible to the next holder.
+        if seen & CONTENDED != 0
+            || self
+                .state
+                .compare_exchange(seen, FREE, Ordering::Release, Ordering::Relaxed)
+                .is_err()
+        {
+            self.unlock_slow();
+        }
+    }
+
+    #[cold]
+    fn unlock_slow(&self) {
+        let mut queue = self.queue.lock();
+        let mut next = FREE;
+        // Relaxed: the claim that wakes the next holder orders what we did before it; and so that it
+        // finds itself the holder, it is that before it can run.
+        let hand_over = |record: &Record<ThreadId>| {
+            next = record.value.take().expect("a waiter brings its id").to_bits();
+            self.state.store(next | CONTENDED, Ordering::Relaxed);
+        };
+        if !queue.notify_one(hand_over, |_| {}) {
+            // Release: as in `unlock`.
+            self.state.store(FREE, Ordering::Release);
+        }
+    }
+}
 
 /// See [`std::sync::Mutex`]; this one blocks the fiber only.
 ///
@@ -57,14 +193,9 @@ const CONTENDED: u8 = 2;
 ///
 /// As in std: a guard that is dropped while its holder panics poisons the mutex. An unwind that ends
 /// a fiber because its runtime ends does not.
-#[repr(C)]
 pub struct Mutex<T: ?Sized> {
-    resource: Resource,
-    state: AtomicU8,
+    raw: RawMutex,
     poison: Poison,
-    /// The holder, for reports; 0 while free. Written by the holder.
-    holder: AtomicU64,
-    queue: Spin<Waiters<()>>,
     value: UnsafeCell<T>,
 }
 
@@ -74,27 +205,15 @@ unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
-static KIND: ResourceKind = ResourceKind {
-    wish: "to lock a mutex",
-    holder: |resource| {
-        // SAFETY: the resource is the first field of a `Mutex<T>`, and the fields up to the queue
-        // lie at the same places whatever T is.
-        let holder = unsafe { (*resource.cast::<Mutex<()>>()).holder.load(Ordering::Relaxed) };
-        ThreadId::from_bits(holder)
-    },
-};
+impl<T: ?Sized> UnwindSafe for Mutex<T> {}
+impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
+
+static KIND: ResourceKind = ResourceKind { wish: "to lock a mutex", holder: RawMutex::holder_of };
 
 impl<T> Mutex<T> {
     /// A free mutex.
     pub const fn new(value: T) -> Mutex<T> {
-        Mutex {
-            resource: Resource::new(&KIND),
-            state: AtomicU8::new(FREE),
-            poison: Poison::new(),
-            holder: AtomicU64::new(0),
-            queue: Spin::new(Waiters::new()),
-            value: UnsafeCell::new(value),
-        }
+        Mutex { raw: RawMutex::new(&KIND), poison: Poison::new(), value: UnsafeCell::new(value) }
     }
 
     /// The value, of a mutex that nobody can hold any more.
@@ -121,7 +240,7 @@ impl<T: ?Sized> Mutex<T> {
     /// In a destructor while the runtime ends, if a fiber holds it that has not been unwound yet.
     #[inline]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        if !self.try_take() && !self.lock_slow(Instant::FAR_FUTURE) {
+        if !self.raw.lock(Instant::FAR_FUTURE) {
             super::called_off("a mutex");
         }
         self.guard()
@@ -134,7 +253,7 @@ impl<T: ?Sized> Mutex<T> {
     /// [`TryLockError::WouldBlock`] when it is held; [`TryLockError::Poisoned`], with the guard, when
     /// it is poisoned.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        if self.try_take() {
+        if self.raw.try_lock() {
             self.guard().map_err(TryLockError::Poisoned)
         } else {
             Err(TryLockError::WouldBlock)
@@ -157,7 +276,7 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// As for [`lock_timeout`](Self::lock_timeout).
     pub fn lock_deadline(&self, deadline: Instant) -> TryLockResult<MutexGuard<'_, T>> {
-        if self.try_take() || self.lock_slow(deadline) {
+        if self.raw.lock(deadline) {
             self.guard().map_err(TryLockError::Poisoned)
         } else {
             Err(TryLockError::WouldBlock)
@@ -185,59 +304,18 @@ impl<T: ?Sized> Mutex<T> {
         self.poison.clear();
     }
 
-    #[inline]
-    fn try_take(&self) -> bool {
-        // Acquire: what the last holder did is visible.
-        self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
+    /// The guard of one that the caller has just come to hold.
     #[inline]
     fn guard(&self) -> LockResult<MutexGuard<'_, T>> {
-        // Relaxed: read by reports only.
-        self.holder.store(current_party().id.to_bits(), Ordering::Relaxed);
-        let guard = MutexGuard { mutex: self, panicking: std::thread::panicking() };
+        let panicking = std::thread::panicking();
+        let guard = MutexGuard { mutex: self, panicking, stays: PhantomData };
         if self.poison.get() { Err(PoisonError::new(guard)) } else { Ok(guard) }
     }
 
-    /// Queues up. False: the deadline passed first. Unwinds if the wait is called off.
-    #[cold]
-    fn lock_slow(&self, deadline: Instant) -> bool {
-        self.resource.touch();
-        let mut queue = self.queue.lock();
-        // Acquire: as in `try_take`. Under the inner lock nobody else sets CONTENDED or hands over.
-        if self.state.swap(CONTENDED, Ordering::Acquire) == FREE {
-            // It was given back meanwhile. If others wait, CONTENDED is right; if not, giving it
-            // back takes the long way once.
-            return true;
-        }
-        let record = pin!(Record::begin(None, 0));
-        queue.push(record.as_ref());
-        drop(queue);
-        let outcome = waiters::wait(record.as_ref(), &self.resource, deadline, |unlink| {
-            unlink(&mut self.queue.lock());
-        });
-        check_cancelled(outcome);
-        // Handed over: the state has stayed CONTENDED.
-        outcome == Outcome::Notified
-    }
-
-    /// Gives the mutex back. By the holder.
-    #[inline]
-    fn release(&self) {
-        self.holder.store(0, Ordering::Relaxed);
-        // Release: what we did is visible to the next holder.
-        if self.state.compare_exchange(HELD, FREE, Ordering::Release, Ordering::Relaxed).is_err() {
-            self.release_slow();
-        }
-    }
-
-    #[cold]
-    fn release_slow(&self) {
-        let mut queue = self.queue.lock();
-        // The inner lock orders what we did before what the next holder does.
-        if !queue.notify_one(|_| {}, |_| {}) {
-            self.state.store(FREE, Ordering::Release);
-        }
+    /// Takes the mutex again after the wait of a condition variable, which gave it back. `None`: the
+    /// wait was called off. Never unwinds.
+    pub(super) fn lock_again(&self) -> Option<LockResult<MutexGuard<'_, T>>> {
+        (self.raw.lock_or(Instant::FAR_FUTURE) == Outcome::Notified).then(|| self.guard())
     }
 }
 
@@ -247,6 +325,8 @@ pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
     /// Whether the holder was panicking already when it took the mutex.
     panicking: bool,
+    /// Not `Send`.
+    stays: PhantomData<*const ()>,
 }
 
 // SAFETY: a shared guard gives out shared references only.
@@ -281,7 +361,7 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
         if !self.panicking && std::thread::panicking() {
             self.mutex.poison.set();
         }
-        self.mutex.release();
+        self.mutex.raw.unlock();
     }
 }
 

@@ -57,6 +57,20 @@ impl<T> Spin<T> {
         }
     }
 
+    /// The value, for whoever holds the lock.
+    pub(crate) fn as_ptr(&self) -> *mut T {
+        self.value.get()
+    }
+
+    /// Gives back a lock whose guard was forgotten.
+    ///
+    /// # Safety
+    ///
+    /// By its holder, who refers to the value no more.
+    pub(crate) unsafe fn unlock(&self) {
+        drop(SpinGuard { lock: self });
+    }
+
     /// The value, of a primitive that nobody else refers to.
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()

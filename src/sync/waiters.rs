@@ -183,6 +183,24 @@ impl<T> Waiters<T> {
         false
     }
 
+    /// Takes the first one out and ends its wait, after `hand_over`. `Some(false)`: it was already
+    /// leaving. `None`: nobody waits.
+    ///
+    /// For primitives whose waiters do not all want the same: with the next one begins a new
+    /// decision.
+    pub(crate) fn notify_first(&mut self, hand_over: impl FnOnce(&Record<T>)) -> Option<bool> {
+        // SAFETY: as in `notify_one`.
+        let record = unsafe { self.first?.as_ref() };
+        self.unlink(record);
+        record.place.set(Place::Chosen);
+        hand_over(record);
+        let woken = record.party().notify(record.epoch, Outcome::Notified);
+        if !woken {
+            record.place.set(Place::Out);
+        }
+        Some(woken)
+    }
+
     /// Ends the wait of everybody, in order.
     pub(crate) fn notify_all(&mut self, mut hand_over: impl FnMut(&Record<T>)) {
         while self.notify_one(&mut hand_over, |_| {}) {}

@@ -1,0 +1,295 @@
+//! What rendezvous, bounded and unbounded channels have in common: everything but their capacity.
+//!
+//! Invariants, under the lock:
+//!
+//! * One of the two queues is empty: whoever would wait takes from, or gives to, the first of the
+//!   other queue instead. (Leaving waiters aside, and a select that would send as well as receive.)
+//! * Receivers wait only while the buffer is empty, senders only while it is full. A rendezvous
+//!   channel's buffer is both, always.
+//! * A closed channel has no waiters, and its buffer only shrinks.
+//!
+//! Hence the order of values: a receiver takes the first value of the buffer, which is older than
+//! what any waiting sender brings, and lets the first of those put its own at the end. A sender that
+//! finds a receiver waiting hands over directly: nothing is older.
+//!
+//! Values only move under the lock. They are cloned and dropped outside.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::mem;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::error::{SendTimeoutError, TrySendError};
+use crate::sched::cancel::check_cancelled;
+use crate::sched::clock::Instant;
+use crate::sched::wait::Outcome;
+use crate::sched::{Resource, ResourceKind};
+use crate::sync::spin::{Spin, SpinGuard};
+use crate::sync::waiters::{self, Record, Waiters};
+
+/// The capacity that is no bound.
+pub(super) const UNBOUNDED: usize = usize::MAX;
+
+/// A drained buffer with more room than this is given back.
+const KEPT: usize = 4_096;
+
+static RECEIVE: ResourceKind = ResourceKind::without_holder("to receive from an empty channel");
+static SEND: ResourceKind = ResourceKind::without_holder("to send into a full channel");
+static MEET: ResourceKind = ResourceKind::without_holder("to send into a rendezvous channel");
+
+/// A channel, shared by its senders and receivers.
+pub(crate) struct Channel<T> {
+    pub(crate) receiving: Resource,
+    pub(crate) sending: Resource,
+    pub(crate) state: Spin<State<T>>,
+    pub(crate) capacity: usize,
+    /// How many [`Sender`](super::Sender)s there are, and how many [`Receiver`](super::Receiver)s.
+    pub(super) senders: AtomicUsize,
+    pub(super) receivers: AtomicUsize,
+}
+
+/// What is under the lock.
+pub(crate) struct State<T> {
+    buffer: VecDeque<T>,
+    pub(crate) receivers: Waiters<T>,
+    pub(crate) senders: Waiters<T>,
+    closed: bool,
+}
+
+/// Why nothing was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nothing {
+    /// Nobody has sent yet.
+    Empty,
+    /// Nobody ever will.
+    Disconnected,
+}
+
+impl<T> State<T> {
+    /// Takes the first value that is there; a waiting sender may put its own into the buffer then.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Result<T, Nothing> {
+        match self.buffer.pop_front() {
+            Some(value) => {
+                if !self.senders.is_empty() {
+                    let next = self.take_from_sender();
+                    self.buffer.extend(next);
+                }
+                Ok(value)
+            }
+            None => self.take_unbuffered(),
+        }
+    }
+
+    #[inline]
+    fn take_unbuffered(&mut self) -> Result<T, Nothing> {
+        if !self.senders.is_empty()
+            && let Some(value) = self.take_from_sender()
+        {
+            return Ok(value);
+        }
+        Err(if self.closed { Nothing::Disconnected } else { Nothing::Empty })
+    }
+
+    /// Takes the value of the first waiting sender, whose wait that ends.
+    fn take_from_sender(&mut self) -> Option<T> {
+        let value = Cell::new(None);
+        self.senders
+            .notify_one(|sender| sender.value.swap(&value), |sender| sender.value.swap(&value));
+        value.into_inner()
+    }
+
+    /// Hands the value to the first waiting receiver, whose wait that ends, or puts it into the
+    /// buffer.
+    #[inline]
+    pub(crate) fn put(&mut self, value: T, capacity: usize) -> Result<(), TrySendError<T>> {
+        if self.closed {
+            return Err(TrySendError::Disconnected(value));
+        }
+        let mut value = value;
+        if !self.receivers.is_empty() {
+            match self.hand_to_receiver(value) {
+                None => return Ok(()),
+                Some(left) => value = left,
+            }
+        }
+        if self.buffer.len() < capacity {
+            self.buffer.push_back(value);
+            Ok(())
+        } else {
+            Err(TrySendError::Full(value))
+        }
+    }
+
+    /// Gives the value back if all receivers that wait are leaving.
+    #[inline]
+    fn hand_to_receiver(&mut self, value: T) -> Option<T> {
+        let value = Cell::new(Some(value));
+        self.receivers.notify_one(
+            |receiver| receiver.value.swap(&value),
+            |receiver| receiver.value.swap(&value),
+        );
+        value.into_inner()
+    }
+
+    /// A buffer that has been drained and is not worth keeping: to be freed outside the lock.
+    #[inline]
+    fn outgrown(&mut self) -> Option<VecDeque<T>> {
+        (self.buffer.is_empty() && self.buffer.capacity() > KEPT && mem::size_of::<T>() > 0)
+            .then(|| mem::take(&mut self.buffer))
+    }
+}
+
+impl<T> Channel<T> {
+    /// With one sender and one receiver.
+    pub(super) fn new(capacity: usize) -> Self {
+        Channel {
+            receiving: Resource::here(&RECEIVE),
+            sending: Resource::here(if capacity == 0 { &MEET } else { &SEND }),
+            state: Spin::new(State {
+                buffer: VecDeque::new(),
+                receivers: Waiters::new(),
+                senders: Waiters::new(),
+                closed: false,
+            }),
+            capacity,
+            senders: AtomicUsize::new(1),
+            receivers: AtomicUsize::new(1),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        self.state.lock().put(value, self.capacity)
+    }
+
+    #[inline]
+    pub(crate) fn try_recv(&self) -> Result<T, Nothing> {
+        let mut state = self.state.lock();
+        let taken = state.take();
+        let outgrown = state.outgrown();
+        drop(state);
+        drop(outgrown);
+        taken
+    }
+
+    #[inline]
+    pub(super) fn send(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+        let mut state = self.state.lock();
+        match state.put(value, self.capacity) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(value)) => self.wait_to_send(state, value, deadline),
+            Err(TrySendError::Disconnected(value)) => Err(SendTimeoutError::Disconnected(value)),
+        }
+    }
+
+    #[inline(never)]
+    fn wait_to_send(
+        &self,
+        mut state: SpinGuard<'_, State<T>>,
+        value: T,
+        deadline: Instant,
+    ) -> Result<(), SendTimeoutError<T>> {
+        self.touch();
+        let record = pin!(Record::begin(Some(value), 0));
+        state.senders.push(record.as_ref());
+        drop(state);
+        let outcome = waiters::wait(record.as_ref(), &self.sending, deadline, |unlink| {
+            unlink(&mut self.state.lock().senders);
+        });
+        // If this unwinds, the value goes with the record.
+        check_cancelled(outcome);
+        match record.value.take() {
+            None => Ok(()),
+            Some(value) if outcome == Outcome::TimedOut => Err(SendTimeoutError::Timeout(value)),
+            Some(value) => Err(SendTimeoutError::Disconnected(value)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn recv(&self, deadline: Instant) -> Result<T, Nothing> {
+        let mut state = self.state.lock();
+        match state.take() {
+            Err(Nothing::Empty) => self.wait_to_recv(state, deadline),
+            taken => {
+                let outgrown = state.outgrown();
+                drop(state);
+                drop(outgrown);
+                taken
+            }
+        }
+    }
+
+    /// Empty: the deadline has passed.
+    #[inline(never)]
+    fn wait_to_recv(
+        &self,
+        mut state: SpinGuard<'_, State<T>>,
+        deadline: Instant,
+    ) -> Result<T, Nothing> {
+        self.touch();
+        let record = pin!(Record::begin(None, 0));
+        state.receivers.push(record.as_ref());
+        drop(state);
+        let outcome = waiters::wait(record.as_ref(), &self.receiving, deadline, |unlink| {
+            unlink(&mut self.state.lock().receivers);
+        });
+        check_cancelled(outcome);
+        match record.value.take() {
+            Some(value) => Ok(value),
+            None if outcome == Outcome::TimedOut => Err(Nothing::Empty),
+            None => Err(Nothing::Disconnected),
+        }
+    }
+
+    /// Lets nothing more in, and ends all waits. False: it was closed already.
+    pub(super) fn close(&self) -> bool {
+        let mut state = self.state.lock();
+        if mem::replace(&mut state.closed, true) {
+            return false;
+        }
+        // What they find in their records tells them: a receiver nothing, a sender its value.
+        state.receivers.notify_all(|_| {});
+        state.senders.notify_all(|_| {});
+        true
+    }
+
+    /// Drops what is in the buffer of a channel that nobody can receive from any more.
+    pub(super) fn discard(&self) {
+        let buffer = mem::take(&mut self.state.lock().buffer);
+        drop(buffer);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().buffer.len()
+    }
+
+    pub(super) fn capacity(&self) -> Option<usize> {
+        (self.capacity != UNBOUNDED).then_some(self.capacity)
+    }
+
+    /// Notes that the calling party has to do with the channel.
+    pub(crate) fn touch(&self) {
+        self.receiving.touch();
+        self.sending.touch();
+    }
+
+    /// A further sender or receiver, by the count of its kind.
+    pub(super) fn add(&self, count: &AtomicUsize) {
+        self.touch();
+        // Relaxed: it comes from an existing one.
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One sender or receiver less. True: it was the last of its kind.
+    #[inline]
+    pub(super) fn remove(count: &AtomicUsize) -> bool {
+        // AcqRel: what the others did with theirs comes before what the last one does.
+        count.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}

@@ -1,0 +1,233 @@
+//! Waiting for whichever comes first: `select!` and [`Select`].
+//!
+//! Each operation is an *arm*. A select completes exactly one: the others consume nothing and lose
+//! nothing. The protocol, for arms over any number of channels:
+//!
+//! 1. **Try.** Each arm in turn tries to complete at once, under its own channel's lock alone. The
+//!    turn is drawn by lot, or, in a biased select, as written. Nobody knows of us yet, so nothing
+//!    can come in between.
+//! 2. **Queue up.** The locks of all channels are taken, in the order of their addresses, each once.
+//!    Every arm tries again; if one completes, that is it. Else a wait is begun, and each arm puts a
+//!    record of it into its channel's queue. Only then are the locks given back.
+//! 3. **Wait.** All records share one epoch, so whoever claims it first (a peer by one of the
+//!    records, a deadline, a cancellation) decides the winner, and every later claim fails.
+//! 4. **Withdraw.** Each arm takes its record out under its channel's lock. One may find that it was
+//!    the one by which the wait was ended; a value that a failed claimer had put into another record
+//!    is out of it again by then, since that happens under the same lock.
+//!
+//! Two selects that face each other cannot both miss each other, nor lock each other out: while one
+//! looks for a peer, in step 1 or 2, it has no record in any queue, so it cannot be claimed itself,
+//! and claims the peer's epoch as any plain operation does. By the time that its own records can be
+//! seen, it looks no more: whoever comes later finds them. All locks at once make that one step;
+//! their order keeps two that lock from waiting for each other, and all others hold one lock at a
+//! time. No select ever pairs with itself: pairs are made by whoever looks, with those that queue.
+//!
+//! A deadline is an arm without a channel: it belongs to the wait.
+
+mod arms;
+mod builder;
+mod lots;
+mod macros;
+
+use std::ptr;
+
+use self::lots::Lots;
+use crate::sched::cancel::check_cancelled;
+use crate::sched::carrier::current_party;
+use crate::sched::clock::Instant;
+use crate::sched::party::Party;
+use crate::sched::wait::{Epoch, Outcome};
+use crate::sched::{self, Resource, ResourceKind, Waiting};
+
+pub use builder::{Select, SelectTimeoutError, SelectedOperation, TrySelectError};
+
+/// What [`select!`](crate::select) expands to.
+#[doc(hidden)]
+pub mod __private {
+    pub use super::arms::{OneshotArm, ReceiveArm, SendArm, TimerArm};
+    pub use super::macros::{Choice, Erased, Nobody, choose, nobody};
+}
+
+static SELECT: ResourceKind = ResourceKind::without_holder("in a select");
+static NOTHING: ResourceKind = ResourceKind::without_holder("in a select without arms");
+
+/// An operation that can win a select. It keeps what came of it.
+trait Arm {
+    /// Completes if that can be done at once.
+    fn attempt(&self) -> bool;
+
+    /// Where its lock lies; 0 if it has none.
+    fn lock_address(&self) -> usize {
+        0
+    }
+
+    /// Takes the lock, which may be that of other arms as well.
+    fn lock(&self) {}
+
+    /// Gives it back.
+    ///
+    /// # Safety
+    ///
+    /// By the arm that took it.
+    unsafe fn unlock(&self) {}
+
+    /// [`attempt`](Self::attempt) under the lock.
+    ///
+    /// # Safety
+    ///
+    /// This arm, or another one with that lock address, must have taken the lock.
+    unsafe fn attempt_locked(&self) -> bool {
+        false
+    }
+
+    /// Queues up for this wait of the calling party.
+    ///
+    /// # Safety
+    ///
+    /// As for [`attempt_locked`](Self::attempt_locked). The arm must not be moved until it is
+    /// withdrawn.
+    unsafe fn enqueue(&self, _party: &Party, _epoch: Epoch) {}
+
+    /// Leaves the queue again, after the wait.
+    fn withdraw(&self) -> Withdrawn {
+        Withdrawn::Lost
+    }
+
+    /// When it completes by itself.
+    fn deadline(&self) -> Instant {
+        Instant::FAR_FUTURE
+    }
+
+    /// What its channel is known as to the deadlock detector.
+    fn resource(&self) -> Option<&Resource> {
+        None
+    }
+
+    /// Completes as if disconnected, or as if due. False: it cannot even that.
+    fn call_off(&self) -> bool {
+        false
+    }
+
+    /// Which operation it is, and the address of its channel.
+    fn operation(&self) -> (Operation, *const ()) {
+        (Operation::None, ptr::null())
+    }
+
+    /// Drops what came of it, if nobody has taken that.
+    fn discard(&self) {}
+}
+
+/// What an arm does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    None,
+    Receive,
+    Send,
+}
+
+/// What an arm finds when the wait is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Withdrawn {
+    /// Nobody has completed it.
+    Lost,
+    /// It was by this arm that the wait was ended, and it has completed. This is so for one at most.
+    Won,
+    /// Now it would complete at once; it consumes nothing before.
+    Ready,
+}
+
+/// How a select was left without any arm having completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missed {
+    /// None could at once.
+    NoneReady,
+    /// The time was up.
+    TimedOut,
+}
+
+/// What a select does when no arm can complete at once.
+#[derive(Clone, Copy)]
+enum Patience {
+    None,
+    Until(Instant),
+}
+
+/// Completes one of the arms and says which. `order` names each once; it is left in disorder.
+#[inline]
+fn select(
+    arms: &[&dyn Arm],
+    order: &mut [usize],
+    biased: bool,
+    patience: Patience,
+) -> Result<usize, Missed> {
+    debug_assert_eq!(arms.len(), order.len());
+    let mut lots = Lots::draw_if(!biased && arms.len() > 1);
+    for turn in 0..order.len() {
+        if !biased {
+            // Each drawn from those that are left (Fisher and Yates), as far as needed.
+            order.swap(turn, turn + lots.below(order.len() - turn));
+        }
+        if arms[order[turn]].attempt() {
+            return Ok(order[turn]);
+        }
+    }
+    match patience {
+        Patience::None => Err(Missed::NoneReady),
+        Patience::Until(deadline) => wait(arms, order, deadline),
+    }
+}
+
+#[inline(never)]
+fn wait(arms: &[&dyn Arm], order: &mut [usize], deadline: Instant) -> Result<usize, Missed> {
+    let alarm = (0..arms.len()).min_by_key(|&arm| arms[arm].deadline());
+    let alarm = alarm.filter(|&arm| arms[arm].deadline() < deadline);
+    let deadline = alarm.map_or(deadline, |arm| arms[arm].deadline());
+    let party = current_party();
+
+    order.sort_unstable_by_key(|&arm| arms[arm].lock_address());
+    let lockers = || order.chunk_by(|&a, &b| arms[a].lock_address() == arms[b].lock_address());
+    lockers().for_each(|same| arms[same[0]].lock());
+    // SAFETY: all locks are taken, each by the first arm that has it.
+    let ready = (0..arms.len()).find(|&arm| unsafe { arms[arm].attempt_locked() });
+    let epoch = ready.is_none().then(|| party.begin());
+    if let Some(epoch) = epoch {
+        // SAFETY: as above. The arms are borrowed until they have been withdrawn below.
+        arms.iter().for_each(|arm| unsafe { arm.enqueue(party, epoch) });
+    }
+    // SAFETY: the same arms have taken the locks.
+    lockers().for_each(|same| unsafe { arms[same[0]].unlock() });
+    let Some(epoch) = epoch else { return ready.ok_or(Missed::NoneReady) };
+
+    // If the detector has to fear that an OS thread may come, it is because of one of the channels.
+    let own = Resource::here(if arms.is_empty() { &NOTHING } else { &SELECT });
+    let foreign = arms.iter().filter_map(|arm| arm.resource()).find(|arm| arm.is_foreign());
+    let resource = ptr::from_ref(foreign.unwrap_or(&own));
+    sched::wait(party, epoch, Waiting::On(resource), deadline);
+    let outcome = party.waiter.finish();
+    let (mut winner, mut ready) = (None, None);
+    for (arm, withdrawn) in arms.iter().enumerate() {
+        match withdrawn.withdraw() {
+            Withdrawn::Won => winner = Some(arm),
+            Withdrawn::Ready => ready = ready.or(Some(arm)),
+            Withdrawn::Lost => {}
+        }
+    }
+    check_cancelled(outcome);
+    match (outcome, winner.or_else(|| ready.filter(|&arm| arms[arm].attempt()))) {
+        (_, Some(arm)) => Ok(arm),
+        (Outcome::TimedOut, None) => match alarm {
+            Some(arm) if arms[arm].call_off() => Ok(arm),
+            _ => Err(Missed::TimedOut),
+        },
+        (Outcome::Cancelled, None) => Ok(called_off(arms)),
+        (Outcome::Notified, None) => unreachable!("whoever notifies completes an arm"),
+    }
+}
+
+/// In a destructor while the runtime ends: the first arm finds its channel disconnected, or its time
+/// come.
+#[cold]
+fn called_off(arms: &[&dyn Arm]) -> usize {
+    let first = (0..arms.len()).find(|&arm| arms[arm].call_off());
+    first.expect("a select without arms, in a destructor while the runtime ends, cannot return")
+}
