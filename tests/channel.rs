@@ -484,12 +484,9 @@ const STUCK: [(&str, fn()); 4] = [
 fn a_deadlock_report_says_what_each_waits_for() {
     let test = "a_deadlock_report_says_what_each_waits_for";
     for (expected, stuck) in STUCK {
-        // In a process whose other threads are older than the runtime, by more than one tick of the
-        // clock that tells their age: a younger one might have got hold of the other end.
-        let stuck = || {
-            std::thread::sleep(Duration::from_millis(30));
-            pirn::run(stuck);
-        };
+        // In a process whose other threads are older than the runtime: a younger one might have got
+        // hold of the other end.
+        let stuck = || pirn::run(stuck);
         let quiet = [("RUST_BACKTRACE", "0")];
         if let Some(child) = child::child(test, expected, &quiet, stuck) {
             assert_eq!(child.code, Some(101), "{child:?}");

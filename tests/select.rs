@@ -1,6 +1,7 @@
 //! A select completes one arm; the others consume nothing and lose nothing.
 
 mod child;
+mod fate;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -378,31 +379,34 @@ fn under_selects_time_limits_and_cancels_every_value_is_accounted_for() {
 
 #[test]
 fn an_arm_that_loses_leaves_no_timer_and_no_memory_behind() {
-    let selects = if child::is_native() { 1_000_000 } else { 5_000 };
-    pirn::run(|| {
-        let (sender, receiver) = channel::bounded(1);
-        let (to_other, from_main) = channel::rendezvous();
-        let other = sender.clone();
-        thread::spawn(move || from_main.iter().for_each(|()| other.send(()).unwrap()));
-        let mut before = 0;
-        for round in 0..selects {
-            if round == selects / 10 {
-                before = child::resident_bytes();
+    // In a process of its own: the memory is that of the whole process.
+    fate::succeeds("an_arm_that_loses_leaves_no_timer_and_no_memory_behind", || {
+        let selects = if child::is_native() { 1_000_000 } else { 5_000 };
+        pirn::run(|| {
+            let (sender, receiver) = channel::bounded(1);
+            let (to_other, from_main) = channel::rendezvous();
+            let other = sender.clone();
+            thread::spawn(move || from_main.iter().for_each(|()| other.send(()).unwrap()));
+            let mut before = 0;
+            for round in 0..selects {
+                if round == selects / 10 {
+                    before = child::resident_bytes();
+                }
+                // Ready at once, and after a wait.
+                if round % 2 == 0 {
+                    sender.send(()).unwrap();
+                } else {
+                    to_other.send(()).unwrap();
+                }
+                select! {
+                    recv(receiver) -> received => received.unwrap(),
+                    after(HOUR) => unreachable!(),
+                }
             }
-            // Ready at once, and after a wait.
-            if round % 2 == 0 {
-                sender.send(()).unwrap();
-            } else {
-                to_other.send(()).unwrap();
+            if child::is_native() {
+                assert!(child::resident_bytes() < before + (1 << 20));
             }
-            select! {
-                recv(receiver) -> received => received.unwrap(),
-                after(HOUR) => unreachable!(),
-            }
-        }
-        if child::is_native() {
-            assert!(child::resident_bytes() < before + (1 << 20));
-        }
+        });
     });
 }
 
@@ -422,12 +426,9 @@ const STUCK: [(&str, &str, fn()); 3] = [
 fn a_select_that_waits_for_ever_is_reported() {
     let test = "a_select_that_waits_for_ever_is_reported";
     for (role, expected, stuck) in STUCK {
-        // In a process whose other threads are older than the runtime, by more than one tick of the
-        // clock that tells their age: a younger one might have got hold of the other end.
-        let stuck = || {
-            std::thread::sleep(Duration::from_millis(30));
-            pirn::run(stuck);
-        };
+        // In a process whose other threads are older than the runtime: a younger one might have got
+        // hold of the other end.
+        let stuck = || pirn::run(stuck);
         let quiet = [("RUST_BACKTRACE", "0")];
         if let Some(child) = child::child(test, role, &quiet, stuck) {
             assert_eq!(child.code, Some(101), "{child:?}");

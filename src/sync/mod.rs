@@ -14,6 +14,7 @@ pub mod channel;
 mod condvar;
 mod mutex;
 mod once;
+mod once_lock;
 mod poison;
 mod promise;
 mod reentrant;
@@ -34,7 +35,8 @@ fn called_off(what: &str) -> ! {
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{Mutex, MutexGuard};
-pub use once::{LazyLock, Once, OnceLock, OnceState};
+pub use once::{Once, OnceState};
+pub use once_lock::{LazyLock, OnceLock};
 pub use promise::{
     AlreadySettled, Future, Promise, PromiseError, join_all, join_all_deadline, join_all_timeout,
     promise, select_any, select_any_deadline, select_any_timeout,

@@ -5,7 +5,7 @@
 //! exchange, giving back one that nobody waits for another. With waiters the mutex is *handed over*
 //! to the first: it never becomes free in between, so nobody overtakes those that wait.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -31,15 +31,27 @@ const CONTENDED: u64 = 1 << 47;
 
 /// The lock without a value.
 ///
-/// The state is [`FREE`], or the holder's id, perhaps with [`CONTENDED`]. It leaves FREE and goes
-/// back to it without that bit by an exchange alone; with it, or to get it, under the inner lock.
-/// FREE under the inner lock means that the queue is empty.
+/// The state is [`FREE`], or the holder's id, or that with [`CONTENDED`], or CONTENDED alone while it is
+/// being handed over. The bit is set under the inner lock only, and goes under it only: FREE under the
+/// inner lock means that the queue is empty.
 #[repr(C)]
 pub(super) struct RawMutex {
     resource: Resource,
     state: AtomicU64,
     /// Each waiter brings its id, for whoever hands over to it.
     queue: Spin<Waiters<ThreadId>>,
+}
+
+thread_local! {
+    /// The id of this OS thread, which is nearer at hand here than in its party.
+    static OWN_ID: Cell<Option<ThreadId>> = const { Cell::new(None) };
+}
+
+#[cold]
+fn learn_own_id() -> ThreadId {
+    let id = current_party().id;
+    OWN_ID.set(Some(id));
+    id
 }
 
 impl RawMutex {
@@ -70,17 +82,16 @@ impl RawMutex {
 
     /// The caller's id. The deadlock detector must know of OS threads that may hold the mutex.
     #[inline(always)]
-    fn own_id(&self) -> ThreadId {
+    pub(super) fn own_id(&self) -> ThreadId {
         match Carrier::current().and_then(Carrier::current_task) {
             Some(task) => task.party.id,
-            None => self.thread_id(),
+            None => {
+                if !self.resource.is_foreign() {
+                    self.resource.touch();
+                }
+                OWN_ID.get().unwrap_or_else(learn_own_id)
+            }
         }
-    }
-
-    #[cold]
-    fn thread_id(&self) -> ThreadId {
-        self.resource.touch();
-        current_party().id
     }
 
     #[inline(always)]
@@ -133,15 +144,11 @@ impl RawMutex {
     /// Gives it back. By the holder, or whoever acts for it.
     #[inline]
     pub(super) fn unlock(&self) {
-        // Relaxed: verified by the exchange. Only the bit can change while we hold it.
-        let seen = self.state.load(Ordering::Relaxed);
-        // Release: what we did is visible to the next holder.
-        if seen & CONTENDED != 0
-            || self
-                .state
-                .compare_exchange(seen, FREE, Ordering::Release, Ordering::Relaxed)
-                .is_err()
-        {
+        // Relaxed: we wrote the id, or were handed it; only the bit can change while we hold it.
+        let id = self.state.load(Ordering::Relaxed) & !CONTENDED;
+        // Release: what we did is visible to the next holder. With waiters the bit stays, and with it
+        // everybody out, until one of them is handed the mutex.
+        if self.state.fetch_sub(id, Ordering::Release) != id {
             self.unlock_slow();
         }
     }

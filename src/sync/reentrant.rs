@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use super::mutex::RawMutex;
 use crate::sched::ResourceKind;
-use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
 
 static KIND: ResourceKind =
@@ -107,7 +106,7 @@ impl<T: ?Sized> ReentrantMutex<T> {
 
     /// Whether the caller holds it. Nobody else can make that true or false.
     fn is_ours(&self) -> bool {
-        self.raw.holder() == Some(current_party().id)
+        self.raw.holder() == Some(self.raw.own_id())
     }
 
     /// A further guard of one that the caller holds.

@@ -70,11 +70,6 @@ impl<T> Spin<T> {
     pub(crate) unsafe fn unlock(&self) {
         drop(SpinGuard { lock: self });
     }
-
-    /// The value, of a primitive that nobody else refers to.
-    pub(crate) fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut()
-    }
 }
 
 /// Gives the lock back when dropped.
