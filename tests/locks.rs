@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pirn::sync::{
     Barrier, Condvar, Mutex, Once, OnceLock, ReentrantMutex, RwLock, Semaphore, WaitGroup, promise,
+    select_any,
 };
 use pirn::thread;
 use pirn::time::Instant;
@@ -336,7 +337,7 @@ fn waiters_of_everything_end_with_their_runtime() {
         Box::new(|| drop(lock.read())),
         Box::new(|| once.call_once(thread::park)),
         Box::new(|| once.call_once(thread::park)),
-        Box::new(|| drop(barrier.wait())),
+        Box::new(|| assert!(!barrier.wait().is_leader())),
         Box::new({
             let group = group.clone();
             move || group.wait()
@@ -345,7 +346,7 @@ fn waiters_of_everything_end_with_their_runtime() {
             let future = future.clone();
             move || drop(future.get().copied())
         }),
-        Box::new(move || drop(pirn::sync::select_any(&[future.clone(), future]))),
+        Box::new(move || assert_eq!(select_any(&[future.clone(), future]), 0)),
     ];
     let count = waits.len();
     pirn::run(|| {

@@ -334,7 +334,6 @@ fn a_fiber_waits_for_a_thread_that_holds_it_and_that_is_no_deadlock() {
         }
     });
     is_ready.recv().unwrap();
-    std::thread::sleep(Duration::from_millis(30));
     pirn::run(|| {
         thread::spawn(move || tell.send(()).unwrap());
         assert_eq!(*mutex.lock().unwrap(), 1);

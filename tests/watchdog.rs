@@ -84,10 +84,11 @@ fn one_stretch_is_reported_once_and_the_next_one_again() {
         watched(|| {
             thread::spawn(|| ()).join().unwrap();
             // The watchdog may be busy with its report for a while.
-            let busy = thread::Builder::new().name("stuck").spawn(|| {
+            let stretch = LIMIT * child::slack();
+            let busy = thread::Builder::new().name("stuck").spawn(move || {
                 for _ in 0..2 {
                     let start = Instant::now();
-                    while start.elapsed() < LIMIT * child::slack() / 2 {
+                    while start.elapsed() < stretch {
                         std::hint::spin_loop();
                     }
                     thread::sleep(LIMIT / 10);
