@@ -28,6 +28,26 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
+/// What the article prints.
+const TWO_TASKS: &str = "\
+[A] step 0
+[B] step 0, local=0
+[A] step 1
+[B] step 1, local=10
+[A] step 2
+[B] step 2, local=20
+[A] done
+[B] step 3, local=30
+[B] step 4, local=40
+[B] done
+all done
+";
+
+#[test]
+fn two_tasks_take_turns_and_keep_their_locals() {
+    assert_eq!(stdout(&example("two_tasks", &[])), TWO_TASKS);
+}
+
 #[test]
 fn a_few_thousand_fibers_keep_their_locals_through_a_suspension() {
     let text = stdout(&example("million", &["3000"]));

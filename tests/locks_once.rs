@@ -59,7 +59,7 @@ fn a_panic_poisons_a_once_as_in_std() {
         assert!(panics(|| once.call_once(fail)));
         assert!(!once.is_completed());
         assert!(panics(|| once.call_once(|| ())) && panics(|| once.wait()));
-        assert!(panics(|| drop(once.wait_timeout(SECOND))));
+        assert!(panics(|| _ = once.wait_timeout(SECOND)));
         once.call_once_force(|state| assert!(state.is_poisoned()));
         assert!(once.is_completed());
         once.call_once(fail);
@@ -214,8 +214,8 @@ fn an_initialiser_that_comes_back_to_its_own_is_told_that_this_is_a_deadlock() {
             let (once, cell) = (Once::new(), OnceLock::new());
             let messages = [
                 message(|| once.call_once(|| once.call_once(|| ()))),
-                message(|| drop(cell.get_or_init(|| *cell.get_or_init(|| 1)))),
-                message(|| drop(cell.get_or_init(|| *cell.wait()))),
+                message(|| _ = cell.get_or_init(|| *cell.get_or_init(|| 1))),
+                message(|| _ = cell.get_or_init(|| *cell.wait())),
             ];
             assert!(messages.iter().all(|text| text.starts_with("deadlock: ")), "{messages:?}");
             assert_eq!(*cell.get_or_init(|| 3), 3);
@@ -224,7 +224,7 @@ fn an_initialiser_that_comes_back_to_its_own_is_told_that_this_is_a_deadlock() {
         run(|| {
             thread::spawn(|| thread::sleep(SECOND));
             all();
-            assert!(message(|| drop(*LAZY)).starts_with("deadlock: "));
+            assert!(message(|| _ = *LAZY).starts_with("deadlock: "));
         });
         all();
     });
@@ -249,7 +249,7 @@ fn a_lazy_value_is_made_when_first_used_and_never_after_a_panic() {
             fail();
             1
         });
-        assert!(panics(|| drop(*broken)) && panics(|| drop(*broken)));
+        assert!(panics(|| _ = *broken) && panics(|| _ = *broken));
     });
 }
 
