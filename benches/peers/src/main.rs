@@ -8,6 +8,8 @@ mod alone;
 mod contenders;
 mod depth;
 mod measure;
+mod os_threads;
+mod relay;
 mod report;
 mod ring;
 mod workload;

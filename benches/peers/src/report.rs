@@ -31,10 +31,12 @@ pub fn ratios(workload: Workload, outcomes: &[Outcome]) {
             .filter(|ours| ours.contender != outcome.contender)
             .map(|ours| ours.median / outcome.median);
         let verdict = match (ratio, &target) {
-            (Some(ratio), Some(Target::Ratio { peer, at_most })) if *peer == outcome.contender => {
+            (Some(ratio), Some(Target::Ratio { peers, at_most }))
+                if peers.contains(&outcome.contender) =>
+            {
                 verdict(ratio, *at_most)
             }
-            _ => String::new(),
+            _ => variant_verdict(outcome, outcomes, target.as_ref()),
         };
         let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:.3} ×"));
         let line = format!(
@@ -66,6 +68,23 @@ pub fn alone(workload: Workload, contender: &str, rounds: &[Figures]) {
         let line = format!("  {contender:<22} {name:<22} {:>10}   {verdict}", figure(value));
         println!("{}", line.trim_end());
     }
+}
+
+/// What the target says of another way of ours, whose name begins with ours and a comma.
+fn variant_verdict(ours: &Outcome, outcomes: &[Outcome], target: Option<&Target>) -> String {
+    let Some(Target::Ratio { peers, at_most }) = target else { return String::new() };
+    if !ours.contender.strip_prefix(OURS).is_some_and(|rest| rest.starts_with(',')) {
+        return String::new();
+    }
+    let verdicts: Vec<String> = outcomes
+        .iter()
+        .filter(|outcome| peers.contains(&outcome.contender))
+        .map(|peer| {
+            let ratio = ours.median / peer.median;
+            format!("{ratio:.3} × {}: {}", peer.contender, verdict(ratio, *at_most))
+        })
+        .collect();
+    verdicts.join(", ")
 }
 
 fn verdict(value: f64, at_most: f64) -> String {

@@ -66,9 +66,10 @@ pub(crate) enum Nothing {
     Disconnected,
 }
 
+// Inlined throughout: a result that goes through memory costs more than the work.
 impl<T> State<T> {
     /// Takes the first value that is there; a waiting sender may put its own into the buffer then.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self) -> Result<T, Nothing> {
         match self.buffer.pop_front() {
             Some(value) => {
@@ -82,7 +83,7 @@ impl<T> State<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_unbuffered(&mut self) -> Result<T, Nothing> {
         if !self.senders.is_empty()
             && let Some(value) = self.take_from_sender()
@@ -102,7 +103,7 @@ impl<T> State<T> {
 
     /// Hands the value to the first waiting receiver, whose wait that ends, or puts it into the
     /// buffer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put(&mut self, value: T, capacity: usize) -> Result<(), TrySendError<T>> {
         if self.closed {
             return Err(TrySendError::Disconnected(value));
@@ -123,7 +124,7 @@ impl<T> State<T> {
     }
 
     /// Gives the value back if all receivers that wait are leaving.
-    #[inline]
+    #[inline(always)]
     fn hand_to_receiver(&mut self, value: T) -> Option<T> {
         let value = Cell::new(Some(value));
         self.receivers.notify_one(
@@ -134,7 +135,7 @@ impl<T> State<T> {
     }
 
     /// A buffer that has been drained and is not worth keeping: to be freed outside the lock.
-    #[inline]
+    #[inline(always)]
     fn outgrown(&mut self) -> Option<VecDeque<T>> {
         (self.buffer.is_empty() && self.buffer.capacity() > KEPT && mem::size_of::<T>() > 0)
             .then(|| mem::take(&mut self.buffer))
@@ -174,7 +175,7 @@ impl<T> Channel<T> {
         taken
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         let mut state = self.state.lock();
         match state.put(value, self.capacity) {
@@ -207,7 +208,7 @@ impl<T> Channel<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn recv(&self, deadline: Instant) -> Result<T, Nothing> {
         let mut state = self.state.lock();
         match state.take() {

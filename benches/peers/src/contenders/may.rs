@@ -8,10 +8,11 @@ use std::sync::{Arc, Once};
 
 use may::coroutine::yield_now;
 use may::go;
+use may::sync::{Mutex, mpsc};
 
 use crate::measure::{Entry, Sample};
 use crate::ring::Ring;
-use crate::workload::Workload;
+use crate::workload::{LOCKERS, Workload};
 
 pub fn enter(workload: Workload) -> Entry {
     match workload {
@@ -23,6 +24,11 @@ pub fn enter(workload: Workload) -> Entry {
         Workload::SpawnJoinMany { tasks } => {
             Entry::Runs(Box::new(move |wish| on_worker(move || spawn_join_many(tasks, wish))))
         }
+        Workload::ChannelRendezvous => Entry::runs(|wish| on_worker(move || ping_pong(wish))),
+        Workload::MutexUncontended => {
+            Entry::runs(|wish| on_worker(move || mutex_uncontended(wish)))
+        }
+        Workload::MutexYielding => Entry::runs(|wish| on_worker(move || mutex_yielding(wish))),
         _ => Entry::Absent,
     }
 }
@@ -81,6 +87,58 @@ fn spawn_join_many(tasks: u64, wish: u64) -> Sample {
             for handle in handles.drain(..) {
                 black_box(handle.join().expect("the task does not panic"));
             }
+        }
+    })
+}
+
+/// Its channels are all unbounded, so a sender never waits.
+fn ping_pong(wish: u64) -> Sample {
+    let (ping, from_ping) = mpsc::channel();
+    let (pong, from_pong) = mpsc::channel();
+    let other = go!(move || {
+        while let Ok(number) = from_ping.recv() {
+            pong.send(number).expect("there is a receiver");
+        }
+    });
+    let round_trips = wish.div_ceil(2);
+    let sample = Sample::time(round_trips * 2, || {
+        for number in 0..round_trips {
+            ping.send(number).expect("there is a receiver");
+            assert_eq!(from_pong.recv(), Ok(number));
+        }
+    });
+    drop(ping);
+    other.join().expect("the coroutine does not panic");
+    sample
+}
+
+fn mutex_uncontended(wish: u64) -> Sample {
+    let mutex = Mutex::new(0_u64);
+    Sample::time(wish, || {
+        for _ in 0..wish {
+            *black_box(&mutex).lock().expect("nobody panics") += 1;
+        }
+    })
+}
+
+fn mutex_yielding(wish: u64) -> Sample {
+    let each = wish.div_ceil(LOCKERS);
+    let mutex = Arc::new(Mutex::new(0_u64));
+    Sample::time(each * LOCKERS, || {
+        let handles: Vec<_> = (0..LOCKERS)
+            .map(|_| {
+                let mutex = mutex.clone();
+                go!(move || {
+                    for _ in 0..each {
+                        let mut guard = mutex.lock().expect("nobody panics");
+                        *guard += 1;
+                        yield_now();
+                    }
+                })
+            })
+            .collect();
+        for handle in handles {
+            handle.join().expect("the coroutine does not panic");
         }
     })
 }

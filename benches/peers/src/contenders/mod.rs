@@ -1,16 +1,20 @@
-//! One file for each library, all of one shape: `enter` says which workloads the library takes
-//! part in, and below it stands one function for each. Where a library offers several ways, its
-//! file uses the fastest public one.
+//! One file or folder for each library, all of one shape: `enter` says which workloads the library
+//! takes part in, and below it stands one function for each. Where a library offers several ways,
+//! its file uses the fastest public one.
 
 mod calls_alone;
 mod corosensei;
+mod crossbeam;
 #[cfg_attr(not(has_fcontext), path = "fcontext_missing.rs")]
 mod fcontext;
+mod flume;
 mod generator;
 mod may;
+mod parking_lot;
 #[cfg(feature = "pirn-side")]
 mod pirn;
 mod smol;
+mod std_sync;
 mod std_thread;
 mod tokio;
 mod ucontext;
@@ -29,6 +33,10 @@ pub struct Contender {
 pub const ALL: &[Contender] = &[
     #[cfg(feature = "pirn-side")]
     Contender { name: "pirn", enter: pirn::enter },
+    #[cfg(feature = "pirn-side")]
+    Contender { name: "pirn, receiver first", enter: pirn::enter_receiver_first },
+    #[cfg(feature = "pirn-side")]
+    Contender { name: "pirn, time::timeout", enter: pirn::enter_time_limit },
     Contender { name: "corosensei", enter: corosensei::enter },
     Contender { name: "generator", enter: generator::enter },
     Contender { name: "fcontext", enter: fcontext::enter },
@@ -36,8 +44,14 @@ pub const ALL: &[Contender] = &[
     Contender { name: "(calls alone)", enter: calls_alone::enter },
     Contender { name: "tokio", enter: tokio::enter },
     Contender { name: "tokio, no drivers", enter: tokio::enter_without_drivers },
+    Contender { name: "tokio, one receiver", enter: tokio::enter_one_receiver },
+    Contender { name: "flume on tokio", enter: flume::enter_on_tokio },
     Contender { name: "smol", enter: smol::enter },
     Contender { name: "smol, LocalExecutor", enter: smol::enter_local },
     Contender { name: "may", enter: may::enter },
     Contender { name: "std::thread", enter: std_thread::enter },
+    Contender { name: "crossbeam, OS threads", enter: crossbeam::enter },
+    Contender { name: "flume, OS threads", enter: flume::enter_on_threads },
+    Contender { name: "std::sync", enter: std_sync::enter },
+    Contender { name: "parking_lot", enter: parking_lot::enter },
 ];

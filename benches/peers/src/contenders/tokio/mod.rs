@@ -3,6 +3,8 @@
 //! shows what they cost. The measuring code itself is a spawned task, which wakes faster than the
 //! future given to `block_on`.
 
+mod waiting;
+
 use std::future::{self, Future, poll_fn};
 use std::hint::black_box;
 use std::pin::pin;
@@ -19,6 +21,8 @@ use crate::alone::{Memory, Night};
 use crate::measure::{Entry, Sample};
 use crate::ring::Ring;
 use crate::workload::{MILLION, Workload};
+
+pub use waiting::enter_one_receiver;
 
 pub fn enter(workload: Workload) -> Entry {
     match workload {
@@ -37,7 +41,7 @@ pub fn enter_without_drivers(workload: Workload) -> Entry {
 
 /// What the runtime looks after beside its run queue.
 #[derive(Clone, Copy, PartialEq)]
-enum Drivers {
+pub enum Drivers {
     All,
     None,
 }
@@ -53,11 +57,14 @@ fn enter_scheduling(workload: Workload, drivers: Drivers) -> Entry {
         Workload::SpawnJoinMany { tasks } => {
             Entry::Runs(Box::new(move |wish| run(drivers, spawn_join_many(tasks, wish))))
         }
-        _ => Entry::Absent,
+        _ => waiting::enter(workload, drivers),
     }
 }
 
-fn run<T: Send + 'static>(drivers: Drivers, main: impl Future<Output = T> + Send + 'static) -> T {
+pub fn run<T: Send + 'static>(
+    drivers: Drivers,
+    main: impl Future<Output = T> + Send + 'static,
+) -> T {
     let mut builder = Builder::new_current_thread();
     if drivers == Drivers::All {
         builder.enable_all();

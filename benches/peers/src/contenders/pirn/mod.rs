@@ -1,29 +1,26 @@
 //! pirn itself: its coroutines, and its fibers on a runtime of one carrier.
 
+mod switching;
+mod waiting;
+
+use std::cell::Cell;
 use std::hint::black_box;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use std::cell::Cell;
-use std::rc::Rc;
-
-use pirn::coroutine::{Coroutine, CoroutineState, Suspender};
 use pirn::thread;
 
 use crate::alone::{Memory, Night};
-use crate::depth::{Side, Step, drive_forever, loop_forever, time_in_depth, time_in_loop};
 use crate::measure::{Entry, Sample};
 use crate::ring::Ring;
 use crate::workload::{MILLION, Workload};
 
+pub use waiting::{enter_receiver_first, enter_time_limit};
+
 pub fn enter(workload: Workload) -> Entry {
     match workload {
-        Workload::SwitchEmpty => Entry::runs(switch_empty),
-        Workload::SwitchDeepDifferent => Entry::runs(switch_deep_different),
-        Workload::SwitchDeepBoth => Entry::runs(switch_deep_both),
-        Workload::SwitchDeepSame => Entry::runs(switch_deep_same),
-        Workload::CreateRunDrop => Entry::runs(create_run_drop),
         Workload::Yield { tasks } => Entry::Runs(Box::new(move |wish| yields(tasks, wish))),
         Workload::SpawnJoinOne => Entry::runs(spawn_join_one),
         Workload::SpawnJoinMany { tasks } => {
@@ -32,75 +29,13 @@ pub fn enter(workload: Workload) -> Entry {
         Workload::TimerCreateCancel => Entry::runs(timer_create_cancel),
         Workload::MemorySuspended => Entry::Alone(memory_suspended),
         Workload::TimerSleeping => Entry::Alone(timer_sleeping),
+        Workload::SwitchEmpty
+        | Workload::SwitchDeepDifferent
+        | Workload::SwitchDeepBoth
+        | Workload::SwitchDeepSame
+        | Workload::CreateRunDrop => switching::enter(workload),
+        _ => waiting::enter(workload),
     }
-}
-
-type Silent = Coroutine<(), (), ()>;
-type SilentSuspender = Suspender<(), ()>;
-
-/// The side that resumes.
-struct Resumer<'a>(&'a mut Silent);
-
-/// The side that suspends.
-struct Inside<'a>(&'a SilentSuspender);
-
-impl Step for Resumer<'_> {
-    #[inline(always)]
-    fn step(&mut self) {
-        let Ok(CoroutineState::Yield(())) = self.0.resume(()) else {
-            unreachable!("the body suspends for ever");
-        };
-    }
-}
-
-impl Step for Inside<'_> {
-    #[inline(always)]
-    fn step(&mut self) {
-        self.0.suspend(());
-    }
-}
-
-/// A coroutine that has suspended for the first time.
-fn started(body: impl Fn(&SilentSuspender) + 'static) -> Silent {
-    let mut coroutine = Silent::new(move |suspender: &SilentSuspender, ()| body(suspender));
-    Resumer(&mut coroutine).step();
-    coroutine
-}
-
-fn switch_empty(wish: u64) -> Sample {
-    let mut coroutine = started(|suspender| loop_forever(Inside(suspender)));
-    time_in_loop(Resumer(&mut coroutine), wish)
-}
-
-fn switch_deep_different(wish: u64) -> Sample {
-    let mut coroutine = started(|suspender| drive_forever(Inside(suspender)));
-    time_in_loop(Resumer(&mut coroutine), wish)
-}
-
-fn switch_deep_both(wish: u64) -> Sample {
-    let mut coroutine = started(|suspender| drive_forever(Inside(suspender)));
-    time_in_depth(Resumer(&mut coroutine), wish)
-}
-
-fn switch_deep_same(wish: u64) -> Sample {
-    let mut coroutine = started(|suspender| {
-        drive_forever(Side::<Resumer, Inside>::Inside(Inside(suspender)));
-    });
-    let resumer = Side::<Resumer, Inside>::Resumer(Resumer(&mut coroutine));
-    time_in_depth(resumer, wish)
-}
-
-fn create_run_drop(wish: u64) -> Sample {
-    Sample::time(wish, || {
-        for number in 0..wish {
-            let mut coroutine =
-                Coroutine::new(|_: &Suspender<u64, ()>, number: u64| black_box(number) + 1);
-            let Ok(CoroutineState::Return(answer)) = coroutine.resume(number) else {
-                unreachable!("the body does not suspend");
-            };
-            black_box(answer);
-        }
-    })
 }
 
 fn yields(tasks: u64, wish: u64) -> Sample {
