@@ -127,6 +127,8 @@ pub(crate) struct Carrier {
     closing: Cell<bool>,
     main: Cell<*const Task>,
     main_ended: Cell<bool>,
+    /// Where lots begin.
+    seed: u64,
     /// The time of the virtual clock, if there is one.
     virtual_now: Cell<Option<Instant>>,
     /// The OS threads that were there before it.
@@ -158,6 +160,7 @@ impl Carrier {
             closing: Cell::new(false),
             main: Cell::new(ptr::null()),
             main_ended: Cell::new(false),
+            seed: plan.seed.unwrap_or(0),
             virtual_now: Cell::new(plan.virtual_time.then(clock::monotonic)),
             elders: foreign::Elders::now(),
             shared,
@@ -406,6 +409,11 @@ impl Carrier {
     /// Whether a task waits for a stack.
     pub(crate) fn is_starved(&self, task: &Task) -> bool {
         self.starved().iter().any(|starved| ptr::eq(starved.as_ptr(), task))
+    }
+
+    /// The seed of the runtime; 0 without one.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
     }
 
     pub(crate) fn is_closing(&self) -> bool {

@@ -1,12 +1,13 @@
 //! Drawing lots: which arm of a select is tried first.
 //!
 //! The generator is SplitMix64 (Steele, Lea and Flood, 2014), which is a counter and a mixing
-//! function. Each OS thread has its own, and begins anew with each runtime that it runs: the same
-//! program draws the same lots each time.
+//! function. Each OS thread has its own, and begins anew, from the runtime's
+//! [seed](crate::Builder::seed), with each runtime that it runs: the same program draws the same lots
+//! each time.
 
 use std::cell::Cell;
 
-use crate::sched::carrier::current_party;
+use crate::sched::carrier::{Carrier, current_party};
 
 thread_local! {
     /// The runtime that lots are drawn for, and the counter.
@@ -37,7 +38,8 @@ fn draw() -> u64 {
     let id = current_party().id;
     let runtime = id.to_bits() - id.number();
     let (of, count) = COUNTER.get();
-    let count = if of == runtime { count } else { 0 }.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let begin = || Carrier::current().map_or(0, Carrier::seed);
+    let count = if of == runtime { count } else { begin() }.wrapping_add(0x9E37_79B9_7F4A_7C15);
     COUNTER.set((runtime, count));
     let mixed = (count ^ (count >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
