@@ -1,8 +1,8 @@
 //! A barrier, with std's names.
 //!
 //! The last of a group to arrive lets the others go, by marking their records under the inner lock;
-//! whoever is marked has passed, even if its time was up in the same moment. Whoever leaves without a
-//! mark takes its arrival back. So a group that passes has as many members as it should, always.
+//! whoever is marked has passed, even if its time was up in the same moment. Whoever leaves without
+//! a mark takes its arrival back. So a group that passes has as many members as it should, always.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};

@@ -1,8 +1,8 @@
 //! A condition variable, with std's names.
 //!
 //! A waiter is in the queue before it gives the mutex back, so no notification that is given under
-//! the mutex is missed. A notification ends the wait of exactly one that has not ended otherwise: one
-//! that finds the first waiter leaving goes to the next. A waiter that was notified and is then
+//! the mutex is missed. A notification ends the wait of exactly one that has not ended otherwise:
+//! one that finds the first waiter leaving goes to the next. A waiter that was notified and is then
 //! cancelled, before it has the mutex again, passes the notification on.
 
 use std::fmt;
@@ -40,10 +40,10 @@ static KIND: ResourceKind = ResourceKind::without_holder("for a notification");
 /// });
 /// ```
 ///
-/// Differences from std: waiters are notified in the order in which they came; there are waits until
-/// an instant; a mutex may be used with several condition variables and the other way round. A wait
-/// ends only by a notification or its deadline, but a notified waiter then queues up for the mutex,
-/// so others may have changed the condition meanwhile: wait in a loop, as with std's.
+/// Differences from std: waiters are notified in the order in which they came; there are waits
+/// until an instant; a mutex may be used with several condition variables and the other way round.
+/// A wait ends only by a notification or its deadline, but a notified waiter then queues up for the
+/// mutex, so others may have changed the condition meanwhile: wait in a loop, as with std's.
 ///
 /// On return the mutex is held, whatever ended the wait. When its wait is called off, by a
 /// cancellation or the end of the runtime, a waiter unwinds *without* it.

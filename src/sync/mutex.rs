@@ -1,9 +1,9 @@
 //! A mutual exclusion lock whose owner is the fiber (or OS thread), with std's names and poisoning.
 //!
-//! [`RawMutex`] is the lock proper, [`Mutex`] adds the value and the poison. One word says who holds
-//! it and whether anybody waits; who waits is under the inner lock. Taking a free mutex is one
-//! exchange, giving back one that nobody waits for another. With waiters the mutex is *handed over*
-//! to the first: it never becomes free in between, so nobody overtakes those that wait.
+//! [`RawMutex`] is the lock proper, [`Mutex`] adds the value and the poison. One word says who
+//! holds it and whether anybody waits; who waits is under the inner lock. Taking a free mutex is
+//! one exchange, giving back one that nobody waits for another. With waiters the mutex is *handed
+//! over* to the first: it never becomes free in between, so nobody overtakes those that wait.
 
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
@@ -31,9 +31,9 @@ const CONTENDED: u64 = 1 << 47;
 
 /// The lock without a value.
 ///
-/// The state is [`FREE`], or the holder's id, or that with [`CONTENDED`], or CONTENDED alone while it is
-/// being handed over. The bit is set under the inner lock only, and goes under it only: FREE under the
-/// inner lock means that the queue is empty.
+/// The state is [`FREE`], or the holder's id, or that with [`CONTENDED`], or CONTENDED alone while
+/// it is being handed over. The bit is set under the inner lock only, and goes under it only: FREE
+/// under the inner lock means that the queue is empty.
 #[repr(C)]
 pub(super) struct RawMutex {
     resource: Resource,
@@ -124,7 +124,8 @@ impl RawMutex {
         })
     }
 
-    /// Takes it, waiting for it if need be. [`Outcome::Notified`]: the caller holds it. Never unwinds.
+    /// Takes it, waiting for it if need be. [`Outcome::Notified`]: the caller holds it. Never
+    /// unwinds.
     #[inline]
     pub(super) fn lock_or(&self, deadline: Instant) -> Outcome {
         if self.try_lock() { Outcome::Notified } else { self.wait(deadline) }
@@ -146,8 +147,8 @@ impl RawMutex {
     pub(super) fn unlock(&self) {
         // Relaxed: we wrote the id, or were handed it; only the bit can change while we hold it.
         let id = self.state.load(Ordering::Relaxed) & !CONTENDED;
-        // Release: what we did is visible to the next holder. With waiters the bit stays, and with it
-        // everybody out, until one of them is handed the mutex.
+        // Release: what we did is visible to the next holder. With waiters the bit stays, and with
+        // it everybody out, until one of them is handed the mutex.
         if self.state.fetch_sub(id, Ordering::Release) != id {
             self.unlock_slow();
         }
@@ -157,8 +158,8 @@ impl RawMutex {
     fn unlock_slow(&self) {
         let mut queue = self.queue.lock();
         let mut next = FREE;
-        // Relaxed: the claim that wakes the next holder orders what we did before it; and so that it
-        // finds itself the holder, it is that before it can run.
+        // Relaxed: the claim that wakes the next holder orders what we did before it; and so that
+        // it finds itself the holder, it is that before it can run.
         let hand_over = |record: &Record<ThreadId>| {
             next = record.value.take().expect("a waiter brings its id").to_bits();
             self.state.store(next | CONTENDED, Ordering::Relaxed);
@@ -193,13 +194,13 @@ impl RawMutex {
 /// ```
 ///
 /// Differences from std: waiters get the mutex in the order in which they came; there are
-/// [`lock_timeout`](Self::lock_timeout) and [`lock_deadline`](Self::lock_deadline); locking it twice
-/// is a deadlock that is reported, not a hang.
+/// [`lock_timeout`](Self::lock_timeout) and [`lock_deadline`](Self::lock_deadline); locking it
+/// twice is a deadlock that is reported, not a hang.
 ///
 /// # Poisoning
 ///
-/// As in std: a guard that is dropped while its holder panics poisons the mutex. An unwind that ends
-/// a fiber because its runtime ends does not.
+/// As in std: a guard that is dropped while its holder panics poisons the mutex. An unwind that
+/// ends a fiber because its runtime ends does not.
 pub struct Mutex<T: ?Sized> {
     raw: RawMutex,
     poison: Poison,
@@ -257,8 +258,8 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] when it is held; [`TryLockError::Poisoned`], with the guard, when
-    /// it is poisoned.
+    /// [`TryLockError::WouldBlock`] when it is held; [`TryLockError::Poisoned`], with the guard,
+    /// when it is poisoned.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         if self.raw.try_lock() {
             self.guard().map_err(TryLockError::Poisoned)
@@ -271,8 +272,8 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] when the time is up; [`TryLockError::Poisoned`], with the guard,
-    /// when the mutex is poisoned.
+    /// [`TryLockError::WouldBlock`] when the time is up; [`TryLockError::Poisoned`], with the
+    /// guard, when the mutex is poisoned.
     pub fn lock_timeout(&self, duration: Duration) -> TryLockResult<MutexGuard<'_, T>> {
         self.lock_deadline(Instant::now() + duration)
     }
@@ -319,8 +320,8 @@ impl<T: ?Sized> Mutex<T> {
         if self.poison.get() { Err(PoisonError::new(guard)) } else { Ok(guard) }
     }
 
-    /// Takes the mutex again after the wait of a condition variable, which gave it back. `None`: the
-    /// wait was called off. Never unwinds.
+    /// Takes the mutex again after the wait of a condition variable, which gave it back. `None`:
+    /// the wait was called off. Never unwinds.
     pub(super) fn lock_again(&self) -> Option<LockResult<MutexGuard<'_, T>>> {
         (self.raw.lock_or(Instant::FAR_FUTURE) == Outcome::Notified).then(|| self.guard())
     }

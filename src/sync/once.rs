@@ -1,8 +1,8 @@
 //! What is done once, with std's names.
 //!
-//! The state changes under the inner lock only; that it is COMPLETE can be seen without. Whoever finds
-//! it RUNNING waits; when the run is over, however it ended, everybody who waits looks again. So after
-//! a run that failed the first of them runs next.
+//! The state changes under the inner lock only; that it is COMPLETE can be seen without. Whoever
+//! finds it RUNNING waits; when the run is over, however it ended, everybody who waits looks again.
+//! So after a run that failed the first of them runs next.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -41,14 +41,14 @@ const COMPLETE: u8 = 2;
 /// });
 /// ```
 ///
-/// Differences from std: an initialiser that comes back to its own `Once` panics, saying that this is
-/// a deadlock; a longer way round, through other fibers, shows in the deadlock report. There are
+/// Differences from std: an initialiser that comes back to its own `Once` panics, saying that this
+/// is a deadlock; a longer way round, through other fibers, shows in the deadlock report. There are
 /// waits with a limit of time.
 ///
 /// # Poisoning
 ///
-/// As in std: a panic of the initialiser poisons it for [`call_once`](Self::call_once). An unwind that
-/// ends a fiber because its runtime ends does not: the next one tries.
+/// As in std: a panic of the initialiser poisons it for [`call_once`](Self::call_once). An unwind
+/// that ends a fiber because its runtime ends does not: the next one tries.
 #[repr(C)]
 pub struct Once {
     resource: Resource,
@@ -102,8 +102,8 @@ impl Once {
     ///
     /// # Panics
     ///
-    /// When an earlier closure panicked; when the closure does; when called by the closure itself; in
-    /// a destructor while the caller is cancelled or its runtime ends, if it would have to wait.
+    /// When an earlier closure panicked; when the closure does; when called by the closure itself;
+    /// in a destructor while the caller is cancelled or its runtime ends, if it would have to wait.
     #[inline]
     #[track_caller]
     pub fn call_once<F: FnOnce()>(&self, f: F) {
@@ -218,8 +218,8 @@ impl Once {
         }
     }
 
-    /// Waits until it is complete; for a forced wait it does not matter whether it is poisoned. False:
-    /// the time was up. Unwinds if the wait is called off, and it can.
+    /// Waits until it is complete; for a forced wait it does not matter whether it is poisoned.
+    /// False: the time was up. Unwinds if the wait is called off, and it can.
     #[track_caller]
     pub(super) fn wait_as(&self, forced: bool, deadline: Instant) -> bool {
         if self.is_completed() {

@@ -237,7 +237,8 @@ pub struct LazyLock<T, F = fn() -> T> {
     init: Cell<Option<F>>,
 }
 
-// SAFETY: as std's: the closure is taken by one party, under the cell's protection, and never shared.
+// SAFETY: as std's: the closure is taken by one party, under the cell's protection, and never
+// shared.
 unsafe impl<T: Send + Sync, F: Send> Sync for LazyLock<T, F> {}
 
 impl<T: UnwindSafe, F: UnwindSafe> UnwindSafe for LazyLock<T, F> {}
@@ -253,8 +254,8 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     ///
     /// # Panics
     ///
-    /// When the closure panics, or has; when called by the closure itself; in a destructor while the
-    /// caller is ended from outside, if it would have to wait.
+    /// When the closure panics, or has; when called by the closure itself; in a destructor while
+    /// the caller is ended from outside, if it would have to wait.
     #[inline]
     #[track_caller]
     pub fn force(this: &LazyLock<T, F>) -> &T {

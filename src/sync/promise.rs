@@ -1,9 +1,9 @@
 //! A value that somebody promises and many may wait for.
 //!
-//! Promise and futures share one record. It is settled once, under the inner lock, with a value or an
-//! error, which from then on is only shared, and can be seen without the lock. Whoever waits is in one
-//! of two lists under the lock: parties that block, and the wakers of those that poll. User code (a
-//! waker, the destructor of a value or waker) runs outside.
+//! Promise and futures share one record. It is settled once, under the inner lock, with a value or
+//! an error, which from then on is only shared, and can be seen without the lock. Whoever waits is
+//! in one of two lists under the lock: parties that block, and the wakers of those that poll. User
+//! code (a waker, the destructor of a value or waker) runs outside.
 
 use std::cell::UnsafeCell;
 use std::error::Error;
@@ -235,8 +235,8 @@ impl Error for PromiseError {
 /// Waits for a [`Promise`]: pending, then done or failed for good.
 ///
 /// Clones wait for the same promise and share its value, which is dropped with the last of them and
-/// the promise. It can be had as often as one likes, by reference; there is no way to move it out, for
-/// which a channel is made.
+/// the promise. It can be had as often as one likes, by reference; there is no way to move it out,
+/// for which a channel is made.
 ///
 /// It is also a [`std::future::Future`], of a clone of the value.
 pub struct Future<T> {
@@ -361,8 +361,8 @@ impl<T> fmt::Debug for Future<T> {
 ///
 /// # Panics
 ///
-/// When there are none; in a destructor while the caller is cancelled or its runtime ends, if it would have to
-/// wait.
+/// When there are none; in a destructor while the caller is cancelled or its runtime ends, if it
+/// would have to wait.
 ///
 /// ```
 /// use pirn::sync::{promise, select_any};
@@ -413,8 +413,8 @@ fn wait_for_any<T>(futures: &[Future<T>], deadline: Instant) {
         shared.resource.touch();
         shared.enqueue(pin(record))
     });
-    // What the deadlock detector is to look at: one that somebody outside the runtime may settle, if
-    // there is one.
+    // What the deadlock detector is to look at: one that somebody outside the runtime may settle,
+    // if there is one.
     let foreign = futures.iter().find(|future| future.shared.resource.is_foreign());
     let resource = &raw const foreign.unwrap_or(&futures[0]).shared.resource;
     if !settled || !party.waiter.retract(epoch, Outcome::Notified) {

@@ -1,7 +1,7 @@
 //! A mutex that its holder may take again, as often as it likes.
 //!
-//! The raw mutex knows its holder; how often that holds it is a count beside it, which belongs to the
-//! holder.
+//! The raw mutex knows its holder; how often that holds it is a count beside it, which belongs to
+//! the holder.
 
 use std::cell::Cell;
 use std::fmt;
@@ -21,8 +21,8 @@ static KIND: ResourceKind =
 /// unstable `ReentrantLock`.
 ///
 /// It becomes free when as many guards have been dropped as were taken. Since there may be several
-/// guards at a time they give out shared references only: put a `Cell` or `RefCell` inside. There is
-/// no poisoning, for the same reason.
+/// guards at a time they give out shared references only: put a `Cell` or `RefCell` inside. There
+/// is no poisoning, for the same reason.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -39,8 +39,9 @@ static KIND: ResourceKind =
 /// pirn::run(|| count_down(&ReentrantMutex::new(Cell::new(3))));
 /// ```
 ///
-/// Others that want it get it in the order in which they came. What counts is who *takes* it: a guard
-/// that was moved to another fiber of the same thread still belongs to the fiber that took it.
+/// Others that want it get it in the order in which they came. What counts is who *takes* it: a
+/// guard that was moved to another fiber of the same thread still belongs to the fiber that took
+/// it.
 #[repr(C)]
 pub struct ReentrantMutex<T: ?Sized> {
     raw: RawMutex,
@@ -51,9 +52,9 @@ pub struct ReentrantMutex<T: ?Sized> {
 
 // SAFETY: the value may move to another OS thread with the mutex.
 unsafe impl<T: ?Sized + Send> Send for ReentrantMutex<T> {}
-// SAFETY: the guards that exist at a time are all on one OS thread: they were taken by one party, and
-// are not Send. So the value, and the count, are used by one OS thread at a time, in an order that the
-// raw mutex establishes.
+// SAFETY: the guards that exist at a time are all on one OS thread: they were taken by one party,
+// and are not Send. So the value, and the count, are used by one OS thread at a time, in an order
+// that the raw mutex establishes.
 unsafe impl<T: ?Sized + Send> Sync for ReentrantMutex<T> {}
 
 impl<T: ?Sized + UnwindSafe> UnwindSafe for ReentrantMutex<T> {}

@@ -198,8 +198,8 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] when the time is up; [`TryLockError::Poisoned`], with the guard,
-    /// when the lock is poisoned.
+    /// [`TryLockError::WouldBlock`] when the time is up; [`TryLockError::Poisoned`], with the
+    /// guard, when the lock is poisoned.
     pub fn read_timeout(&self, duration: Duration) -> TryLockResult<RwLockReadGuard<'_, T>> {
         self.read_deadline(Instant::now() + duration)
     }

@@ -52,9 +52,9 @@ static KIND: ResourceKind = ResourceKind::without_holder("for permits of a semap
 ///
 /// # Maximum
 ///
-/// A semaphore has a maximum of permits: those that it was made [`new`](Self::new) with, or a number
-/// of its own. A request for more can never be served, and is an error at once. To signal with a
-/// semaphore, begin with none:
+/// A semaphore has a maximum of permits: those that it was made [`new`](Self::new) with, or a
+/// number of its own. A request for more can never be served, and is an error at once. To signal
+/// with a semaphore, begin with none:
 ///
 /// ```
 /// # use pirn::sync::Semaphore;
@@ -158,8 +158,8 @@ impl Semaphore {
         Semaphore::with_maximum(permits, permits)
     }
 
-    /// A semaphore with so many permits now, to which others may be [added](Self::add_permits) up to
-    /// a maximum, which may be `usize::MAX`.
+    /// A semaphore with so many permits now, to which others may be [added](Self::add_permits) up
+    /// to a maximum, which may be `usize::MAX`.
     ///
     /// # Panics
     ///

@@ -20,9 +20,9 @@ static KIND: ResourceKind = ResourceKind::without_holder("for a wait group to be
 
 /// Waits until everything that was added is done; in the manner of Go's `sync.WaitGroup`.
 ///
-/// It is a handle: clones stand for the same group, and making or dropping one changes no count. What
-/// counts is [`add`](Self::add)ed and [`done`](Self::done) by hand, or is a [guard](Self::guard) that
-/// is done when it is dropped, also by a panic.
+/// It is a handle: clones stand for the same group, and making or dropping one changes no count.
+/// What counts is [`add`](Self::add)ed and [`done`](Self::done) by hand, or is a
+/// [guard](Self::guard) that is done when it is dropped, also by a panic.
 ///
 /// ```
 /// use pirn::sync::WaitGroup;
@@ -43,8 +43,8 @@ static KIND: ResourceKind = ResourceKind::without_holder("for a wait group to be
 /// ```
 ///
 /// A group can be used again when it is done, and more may be added at any time. Whoever waits when
-/// the count falls to zero goes on, even if more is added before its turn comes; with a count of zero
-/// nobody waits.
+/// the count falls to zero goes on, even if more is added before its turn comes; with a count of
+/// zero nobody waits.
 #[derive(Clone)]
 pub struct WaitGroup {
     shared: Arc<Shared>,
