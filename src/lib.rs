@@ -14,4 +14,4 @@ pub mod thread;
 pub mod time;
 
 pub use explore::explore;
-pub use sched::{Builder, Deadlock, FiberReport, Handle, Runtime, fibers, run};
+pub use sched::{Builder, Deadlock, FiberReport, Handle, Runtime, fibers, find_deadlock, run};

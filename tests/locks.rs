@@ -100,6 +100,8 @@ fn a_group_that_is_completed_in_the_moment_of_a_timeout_has_all_its_members() {
 fn threads_and_fibers_meet_at_a_barrier() {
     const ROUNDS: usize = if cfg!(target_arch = "x86_64") { 200 } else { 30 };
     let (barrier, leaders) = (Arc::new(Barrier::new(6)), Arc::new(AtomicUsize::new(0)));
+    // As far as the deadlock detector can know, whoever has not used it yet never will.
+    assert!(barrier.wait_timeout(Duration::ZERO).is_none());
     let meet = {
         let (barrier, leaders) = (barrier.clone(), leaders.clone());
         move || {
@@ -225,6 +227,8 @@ fn a_reentrant_mutex_is_free_when_its_last_guard_is_dropped() {
 fn reentrant_mutexes_exclude_threads_and_fibers() {
     const ROUNDS: usize = if cfg!(target_arch = "x86_64") { 1_000 } else { 200 };
     let mutex = Arc::new(ReentrantMutex::new(Cell::new(0usize)));
+    // As far as the deadlock detector can know, whoever has not used it yet never will.
+    drop(mutex.lock());
     let work = {
         let mutex = mutex.clone();
         move || {
@@ -325,9 +329,10 @@ fn waiters_of_everything_end_with_their_runtime() {
     }
     type Wait = Box<dyn FnOnce() + Send>;
     let unwound = Arc::new(AtomicUsize::new(0));
-    let lock: &'static RwLock<()> = Box::leak(Box::new(RwLock::new(())));
-    let once: &'static Once = Box::leak(Box::new(Once::new()));
-    let barrier: &'static Barrier = Box::leak(Box::new(Barrier::new(9)));
+    static LOCK: RwLock<()> = RwLock::new(());
+    static ONCE: Once = Once::new();
+    static BARRIER: Barrier = Barrier::new(9);
+    let (lock, once, barrier) = (&LOCK, &ONCE, &BARRIER);
     let (promise, future) = promise::<u32>();
     let group = WaitGroup::new();
     group.add(1);

@@ -67,7 +67,8 @@ fn a_holder_that_was_handed_a_mutex_is_named() {
     let test = "a_holder_that_was_handed_a_mutex_is_named";
     alone(test, || {
         let deadlock = Runtime::new().unwrap().run(|| {
-            let mutex: &'static Mutex<()> = Box::leak(Box::new(Mutex::new(())));
+            static MUTEX: Mutex<()> = Mutex::new(());
+            let mutex = &MUTEX;
             let held = mutex.lock().unwrap();
             thread::Builder::new()
                 .name("heir")
@@ -121,7 +122,8 @@ fn a_writer_that_waits_for_itself_is_reported_and_the_one_of_two_readers_that_st
         let deadlock = deadlock.unwrap_err();
         assert_eq!(deadlock.cycles(), [[deadlock.fibers()[0].id()]]);
         let deadlock = Runtime::new().unwrap().run(|| {
-            let lock: &'static RwLock<()> = Box::leak(Box::new(RwLock::new(())));
+            static LOCK: RwLock<()> = RwLock::new(());
+            let lock = &LOCK;
             let short = lock.read().unwrap();
             let stays = || {
                 let _held = lock.read().unwrap();

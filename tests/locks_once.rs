@@ -269,6 +269,8 @@ fn the_end_of_a_runtime_in_an_initialiser_does_not_poison() {
 fn threads_and_fibers_race_to_initialise_and_one_does() {
     for _ in 0..50 {
         let cell = Arc::new(OnceLock::new());
+        // As far as the deadlock detector can know, whoever has not used it yet never will.
+        assert_eq!(cell.wait_timeout(Duration::ZERO), None::<&String>);
         let runs = Arc::new(AtomicUsize::new(0));
         let threads = [false, false, true, true].map(|on_fibers| {
             let (cell, runs) = (cell.clone(), runs.clone());

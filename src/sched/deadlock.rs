@@ -84,9 +84,11 @@ impl fmt::Display for FiberReport {
     }
 }
 
-/// Nothing can ever run again, although the main fiber has not ended: who waits for what.
+/// Fibers that nothing can ever wake: who waits for what.
 ///
-/// [`Runtime::run`](crate::Runtime::run) returns it as an error. With `RUST_BACKTRACE` set it holds
+/// [`Runtime::run`](crate::Runtime::run) returns it as an error when nothing can ever run again
+/// although the main fiber has not ended; [`find_deadlock`](crate::find_deadlock) finds one among
+/// some of the fibers while others go on. With `RUST_BACKTRACE` set it holds
 /// a backtrace of each fiber.
 #[derive(Debug)]
 pub struct Deadlock {
@@ -146,6 +148,27 @@ impl fmt::Display for Deadlock {
 }
 
 impl Error for Deadlock {}
+
+/// The fibers that wait for one another in cycles, and those that wait for them; `None`: there are
+/// none.
+pub(crate) fn partial(carrier: &Carrier) -> Option<Deadlock> {
+    let all = list(carrier, false);
+    let cycles = cycles(&all);
+    let mut stuck: HashSet<ThreadId> = cycles.iter().flatten().copied().collect();
+    // Whoever waits for a stuck fiber is stuck, and so on.
+    loop {
+        let is_new = |fiber: &&FiberReport| {
+            !stuck.contains(&fiber.id) && fiber.waits_for.is_some_and(|id| stuck.contains(&id))
+        };
+        let more: Vec<ThreadId> = all.iter().filter(is_new).map(FiberReport::id).collect();
+        if more.is_empty() {
+            break;
+        }
+        stuck.extend(more);
+    }
+    let fibers = all.into_iter().filter(|fiber| stuck.contains(&fiber.id)).collect();
+    (!cycles.is_empty()).then_some(Deadlock { fibers, cycles })
+}
 
 /// Lists every fiber of a carrier, in the order in which they were spawned.
 pub(crate) fn list(carrier: &Carrier, backtraces: bool) -> Vec<FiberReport> {

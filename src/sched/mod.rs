@@ -85,3 +85,34 @@ pub(crate) fn wait(party: &Party, epoch: Epoch, waiting: Waiting, deadline: Inst
 pub fn fibers(backtraces: bool) -> Vec<FiberReport> {
     Carrier::current().map(|carrier| deadlock::list(carrier, backtraces)).unwrap_or_default()
 }
+
+/// Looks for fibers of the calling fiber's runtime that wait for one another in a cycle, and will for
+/// ever, while others go on: locks taken in opposite orders, joins in a circle.
+///
+/// It looks at all fibers once; a program that fears for itself may do so from time to time.
+///
+/// ```
+/// use pirn::{sync::Mutex, thread};
+///
+/// pirn::run(|| {
+///     static A: Mutex<()> = Mutex::new(());
+///     static B: Mutex<()> = Mutex::new(());
+///     let lock_both = |first: &'static Mutex<()>, second: &'static Mutex<()>| {
+///         thread::spawn(move || {
+///             let _first = first.lock();
+///             thread::yield_now();
+///             let _second = second.lock(); // poisoned, if the other gave in
+///         })
+///     };
+///     let (one, other) = (lock_both(&A, &B), lock_both(&B, &A));
+///     thread::yield_now();
+///     thread::yield_now();
+///     let stuck = pirn::find_deadlock().expect("each waits for the other");
+///     assert_eq!(stuck.cycles(), [[one.thread().id(), other.thread().id()]]);
+///     one.cancel(); // a way out: one of them gives in
+///     assert!(other.join().is_ok());
+/// });
+/// ```
+pub fn find_deadlock() -> Option<Deadlock> {
+    Carrier::current().and_then(deadlock::partial)
+}
