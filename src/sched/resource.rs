@@ -1,9 +1,7 @@
 //! What fibers wait for together: the part of a lock or channel that reports can ask.
 
 use std::fmt::{self, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::carrier::Carrier;
 use super::party::ThreadId;
 
 /// The first field of every primitive that queues waiters.
@@ -11,9 +9,6 @@ use super::party::ThreadId;
 #[repr(C)]
 pub(crate) struct Resource {
     kind: &'static ResourceKind,
-    /// Whether an OS thread, or a fiber of another runtime, has to do with it: then somebody may
-    /// end a wait of whom the carrier knows nothing.
-    foreign: AtomicBool,
 }
 
 /// What depends on what it is.
@@ -37,26 +32,9 @@ impl ResourceKind {
 }
 
 impl Resource {
-    /// One that has been used by nobody yet; may be made in a static.
+    /// The part of a new primitive; may be made in a static.
     pub(crate) const fn new(kind: &'static ResourceKind) -> Self {
-        Resource { kind, foreign: AtomicBool::new(false) }
-    }
-
-    /// One that the calling party uses: on an OS thread, it is foreign from the start.
-    pub(crate) fn here(kind: &'static ResourceKind) -> Self {
-        Resource { kind, foreign: AtomicBool::new(Carrier::current().is_none()) }
-    }
-
-    /// Notes that the calling party uses it. For slow paths, clones and the like.
-    pub(crate) fn touch(&self) {
-        if Carrier::current().is_none() {
-            // Relaxed: a hint to the deadlock detector.
-            self.foreign.store(true, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn is_foreign(&self) -> bool {
-        self.foreign.load(Ordering::Relaxed)
+        Resource { kind }
     }
 
     /// The holder, if there can be one and is.

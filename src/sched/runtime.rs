@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::carrier::{Carrier, Plan};
 use super::deadlock::Deadlock;
+use super::foreign;
 use super::mailbox::Mailbox;
 use super::party::ThreadId;
 use super::task::{self, Spec, Task, Unobserved};
@@ -29,7 +30,7 @@ pub(crate) struct Shared {
     /// [`Handle`]s in existence: each may bring work at any time.
     handles: AtomicUsize,
     /// OS threads that belong to the runtime.
-    own_threads: AtomicUsize,
+    own_threads: Mutex<Vec<u64>>,
     /// Why the last stack could not be had, until one is given back.
     shortage: Mutex<Option<StackError>>,
     /// The size of the smallest slot that could not be had then; `usize::MAX` if none is missing.
@@ -70,13 +71,14 @@ impl Shared {
         self.handles.load(Ordering::Relaxed) > 0
     }
 
-    pub(crate) fn own_threads(&self) -> usize {
-        self.own_threads.load(Ordering::Relaxed)
+    /// The kernel's numbers of the threads that belong to the runtime, besides its carrier.
+    pub(crate) fn own_threads(&self) -> Vec<u64> {
+        lock(&self.own_threads).clone()
     }
 
-    pub(crate) fn add_own_thread(&self, change: isize) {
-        // Relaxed: a count.
-        self.own_threads.fetch_add(change.cast_unsigned(), Ordering::Relaxed);
+    /// The calling thread belongs to the runtime.
+    pub(crate) fn add_own_thread(&self) {
+        lock(&self.own_threads).push(foreign::own_number());
     }
 
     /// A stack of this class could not be had.
@@ -266,7 +268,7 @@ fn new_shared(stack: StackConfig, stack_class: SizeClass) -> Arc<Shared> {
         next_id: AtomicU64::new(0),
         open: Mutex::new(true),
         handles: AtomicUsize::new(0),
-        own_threads: AtomicUsize::new(1),
+        own_threads: Mutex::new(Vec::new()),
         shortage: Mutex::new(None),
         missing_slot: AtomicUsize::new(usize::MAX),
         unobserved: Mutex::new(Vec::new()),
@@ -302,8 +304,8 @@ impl Runtime {
 
     /// A handle by which other threads bring work.
     ///
-    /// While one exists the runtime never reports a [`Deadlock`]: somebody may yet spawn the fiber
-    /// that wakes the others.
+    /// While one exists, a [`Deadlock`] is reported only if every other OS thread sleeps until
+    /// another one wakes it: somebody may yet spawn the fiber that wakes the others.
     pub fn handle(&self) -> Handle {
         Handle::new(self.shared.clone())
     }
@@ -318,8 +320,9 @@ impl Runtime {
     /// # Errors
     ///
     /// [`Deadlock`] when nothing can ever run again and `main` has not returned: no fiber is
-    /// runnable, no timer is outstanding, no [`Handle`] exists, and no other OS thread can unpark
-    /// one. It lists every fiber. `main` is unwound then.
+    /// runnable, no timer is outstanding, and no other OS thread can wake one: there is none that
+    /// could, or each sleeps until another one wakes it. It lists every fiber. `main` is unwound
+    /// then.
     ///
     /// # Panics
     ///

@@ -13,7 +13,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::carrier::Carrier;
-use super::runtime::Shared;
 
 /// The signal by which a carrier is asked for its backtrace: ignored by default, and hardly used.
 const SIGNAL: libc::c_int = libc::SIGURG;
@@ -28,7 +27,6 @@ const NAME: usize = 256;
 pub(crate) struct Watchdog {
     stop: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<thread::JoinHandle<()>>,
-    shared: Arc<Shared>,
 }
 
 /// What the watchdog looks at.
@@ -51,13 +49,18 @@ impl Watchdog {
         // SAFETY: always succeeds.
         let watched = Watched { carrier, thread: unsafe { libc::pthread_self() } };
         let stopped = stop.clone();
-        shared.add_own_thread(1);
         let thread = thread::Builder::new()
             .name("pirn-watchdog".into())
-            .spawn(move || watch(limit, &watched, &stopped))
+            .spawn({
+                let shared = shared.clone();
+                move || {
+                    shared.add_own_thread();
+                    watch(limit, &watched, &stopped);
+                }
+            })
             .inspect_err(|error| eprintln!("pirn: the watchdog could not be started: {error}"))
             .ok();
-        Watchdog { stop, thread, shared }
+        Watchdog { stop, thread }
     }
 }
 
@@ -68,7 +71,6 @@ impl Drop for Watchdog {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        self.shared.add_own_thread(-1);
     }
 }
 

@@ -88,7 +88,6 @@ impl Barrier {
     /// Waits until the group is complete, at most until this instant. `None`: the time was up, and
     /// the caller does not count as having arrived.
     pub fn wait_deadline(&self, deadline: Instant) -> Option<BarrierWaitResult> {
-        self.resource.touch();
         let mut state = self.state.lock();
         if state.arrived + 1 >= self.size {
             state.arrived = 0;

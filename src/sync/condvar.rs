@@ -185,13 +185,11 @@ impl Condvar {
 
     /// Ends the wait of the one that has waited for longest, if anybody waits.
     pub fn notify_one(&self) {
-        self.resource.touch();
         self.queue.lock().notify_one(|_| {}, |_| {});
     }
 
     /// Ends the wait of everybody who waits now.
     pub fn notify_all(&self) {
-        self.resource.touch();
         self.queue.lock().notify_all(|_| {});
     }
 
@@ -202,7 +200,6 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         deadline: Instant,
     ) -> (Outcome, LockResult<MutexGuard<'a, T>>) {
-        self.resource.touch();
         let mutex = guard.mutex();
         let record = pin!(Record::begin(None, 0));
         self.queue.lock().push(record.as_ref());

@@ -80,17 +80,12 @@ impl RawMutex {
         unsafe { (*resource.cast::<RawMutex>()).holder() }
     }
 
-    /// The caller's id. The deadlock detector must know of OS threads that may hold the mutex.
+    /// The caller's id.
     #[inline(always)]
     pub(super) fn own_id(&self) -> ThreadId {
         match Carrier::current().and_then(Carrier::current_task) {
             Some(task) => task.party.id,
-            None => {
-                if !self.resource.is_foreign() {
-                    self.resource.touch();
-                }
-                OWN_ID.get().unwrap_or_else(learn_own_id)
-            }
+            None => OWN_ID.get().unwrap_or_else(learn_own_id),
         }
     }
 

@@ -192,7 +192,6 @@ impl Once {
     #[cold]
     #[track_caller]
     fn call_slow(&self, forced: bool, f: &mut dyn FnMut(&OnceState) -> bool) {
-        self.resource.touch();
         loop {
             let mut inner = self.inner.lock();
             // Relaxed, here and below: under the inner lock.
@@ -225,7 +224,6 @@ impl Once {
         if self.is_completed() {
             return true;
         }
-        self.resource.touch();
         loop {
             let inner = self.inner.lock();
             match self.state.load(Ordering::Relaxed) {

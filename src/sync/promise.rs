@@ -46,7 +46,7 @@ static KIND: ResourceKind = ResourceKind::without_holder("for a promise to be se
 /// ```
 pub fn promise<T>() -> (Promise<T>, Future<T>) {
     let shared = Arc::new(Shared {
-        resource: Resource::here(&KIND),
+        resource: Resource::new(&KIND),
         settled: AtomicBool::new(false),
         queue: Spin::new(Queue { waiters: Waiters::new(), wakers: Vec::new(), next_key: 0 }),
         result: UnsafeCell::new(None),
@@ -90,7 +90,6 @@ impl<T> Shared<T> {
 
     /// Settles it, unless it is; then the result comes back.
     fn settle(&self, result: Result<T, PromiseError>) -> Result<(), Result<T, PromiseError>> {
-        self.resource.touch();
         let mut queue = self.queue.lock();
         // Relaxed: under the lock.
         if self.settled.load(Ordering::Relaxed) {
@@ -281,7 +280,6 @@ impl<T> Future<T> {
     #[cold]
     fn wait(&self, deadline: Instant) {
         let shared = &*self.shared;
-        shared.resource.touch();
         let mut queue = shared.queue.lock();
         if shared.settled.load(Ordering::Relaxed) {
             return;
@@ -298,7 +296,6 @@ impl<T> Future<T> {
     /// Has this waker called when the promise is settled, instead of the last one that this future
     /// was polled with. False: it is settled already.
     fn register(&mut self, waker: Waker) -> bool {
-        self.shared.resource.touch();
         let mut queue = self.shared.queue.lock();
         if self.shared.settled.load(Ordering::Relaxed) {
             return false;
@@ -332,7 +329,6 @@ impl<T: Clone> std::future::Future for Future<T> {
 
 impl<T> Clone for Future<T> {
     fn clone(&self) -> Self {
-        self.shared.resource.touch();
         Future { shared: self.shared.clone(), key: None }
     }
 }
@@ -409,14 +405,8 @@ fn wait_for_any<T>(futures: &[Future<T>], deadline: Instant) {
     let pairs = || futures.iter().map(|future| &*future.shared).zip(records.as_ref().get_ref());
     // SAFETY: the records are in a pinned box.
     let pin = |record| unsafe { Pin::new_unchecked(record) };
-    let settled = pairs().any(|(shared, record)| {
-        shared.resource.touch();
-        shared.enqueue(pin(record))
-    });
-    // What the deadlock detector is to look at: one that somebody outside the runtime may settle,
-    // if there is one.
-    let foreign = futures.iter().find(|future| future.shared.resource.is_foreign());
-    let resource = &raw const foreign.unwrap_or(&futures[0]).shared.resource;
+    let settled = pairs().any(|(shared, record)| shared.enqueue(pin(record)));
+    let resource = &raw const futures[0].shared.resource;
     if !settled || !party.waiter.retract(epoch, Outcome::Notified) {
         sched::wait(party, epoch, Waiting::On(resource), deadline);
     }

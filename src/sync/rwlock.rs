@@ -297,7 +297,6 @@ impl<T: ?Sized> RwLock<T> {
     /// Takes the lock if that is possible at once; returns by whose id.
     #[inline]
     fn try_enter(&self, kind: usize) -> Option<ThreadId> {
-        self.resource.touch();
         let id = current_party().id;
         let mut state = self.state.lock();
         let free = state.queue.is_empty() && state.fits(kind);

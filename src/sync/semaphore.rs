@@ -268,7 +268,6 @@ impl Semaphore {
     ///
     /// When there would be more than the maximum, those counted that are held.
     pub fn add_permits(&self, permits: usize) -> Result<(), AddPermitsError> {
-        self.resource.touch();
         let mut state = self.state.lock();
         if permits > self.maximum - state.existing {
             let (added, existing, maximum) = (permits, state.existing, self.maximum);
@@ -295,7 +294,6 @@ impl Semaphore {
         if permits > self.maximum {
             return Err(AcquireError::TooMany { requested: permits, maximum: self.maximum });
         }
-        self.resource.touch();
         let mut state = self.state.lock();
         Ok(Self::take(&mut state, permits))
     }
@@ -358,7 +356,6 @@ impl SemaphorePermit<'_> {
 impl Drop for SemaphorePermit<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.semaphore.resource.touch();
         let mut state = self.semaphore.state.lock();
         state.available += self.permits;
         state.admit();

@@ -67,7 +67,7 @@ impl WaitGroup {
     /// A group with a count of zero.
     pub fn new() -> WaitGroup {
         let state = Spin::new(State { count: 0, queue: Waiters::new() });
-        WaitGroup { shared: Arc::new(Shared { resource: Resource::here(&KIND), state }) }
+        WaitGroup { shared: Arc::new(Shared { resource: Resource::new(&KIND), state }) }
     }
 
     /// Adds to the count. Call it before what it stands for is handed to somebody else, not there.
@@ -76,7 +76,6 @@ impl WaitGroup {
     ///
     /// When the count would overflow.
     pub fn add(&self, count: usize) {
-        self.shared.resource.touch();
         let mut state = self.shared.state.lock();
         let sum = state.count.checked_add(count);
         if let Some(sum) = sum {
@@ -92,7 +91,6 @@ impl WaitGroup {
     ///
     /// When the count is zero.
     pub fn done(&self) {
-        self.shared.resource.touch();
         let mut state = self.shared.state.lock();
         let rest = state.count.checked_sub(1);
         if let Some(rest) = rest {
@@ -135,7 +133,6 @@ impl WaitGroup {
     /// Waits until the count is zero, at most until this instant. False: the time was up.
     pub fn wait_deadline(&self, deadline: Instant) -> bool {
         let shared = &*self.shared;
-        shared.resource.touch();
         let mut state = shared.state.lock();
         if state.count == 0 {
             return true;

@@ -60,29 +60,22 @@ impl Carrier {
 
     /// Whether some OS thread could still make a task of this carrier runnable.
     ///
-    /// It could through a runtime handle; by unparking a parked task whose `Thread` handle it holds;
-    /// and through a primitive that tasks wait for, if it has to do with it: which is known of
-    /// threads that have used it, and must be feared of threads that began after this carrier did.
-    /// Two references to a task are the runtime's and the join handle's, not a `Thread` handle.
+    /// It could through a runtime handle, by unparking a parked task whose `Thread` handle exists,
+    /// and through any primitive; but not if it [sleeps for good](foreign). Two references to a task
+    /// are the runtime's and the join handle's, not a `Thread` handle.
     pub(super) fn may_be_woken_from_outside(&self) -> bool {
-        if !self.mailbox.is_empty() || self.shared.has_handles() {
+        if !self.mailbox.is_empty() {
             return true;
         }
-        let (mut by_any, mut by_a_new_one) = (false, false);
-        for task in self.registry().iter() {
-            // SAFETY: registered tasks are alive, the fiber is theirs, and what it waits for exists.
-            unsafe {
-                match task.fiber.get().as_ref().map(|fiber| fiber.waiting.get()) {
-                    Some(Waiting::Park(_)) => by_any |= task.party.references() > 2,
-                    Some(Waiting::On(resource)) if (*resource).is_foreign() => by_any = true,
-                    Some(Waiting::On(_)) => by_a_new_one = true,
-                    _ => {}
-                }
+        let by_somebody = |task: &Task| {
+            // SAFETY: registered tasks are alive, and the fiber is theirs.
+            match unsafe { task.fiber.get().as_ref() }.map(|fiber| fiber.waiting.get()) {
+                Some(Waiting::Park(_)) => task.party.references() > 2,
+                Some(Waiting::On(_)) => true,
+                _ => false,
             }
-        }
-        // The first of the runtime's own threads is this one; the others began after it did.
-        let own = self.shared.own_threads();
-        (by_any && foreign::threads_besides(own))
-            || (by_a_new_one && self.elders.younger() > own - 1)
+        };
+        (self.shared.has_handles() || self.registry().iter().any(by_somebody))
+            && !foreign::all_sleep_for_good(&self.shared.own_threads())
     }
 }

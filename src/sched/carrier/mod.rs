@@ -131,8 +131,6 @@ pub(crate) struct Carrier {
     seed: u64,
     /// The time of the virtual clock, if there is one.
     virtual_now: Cell<Option<Instant>>,
-    /// The OS threads that were there before it.
-    elders: foreign::Elders,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -162,7 +160,6 @@ impl Carrier {
             main_ended: Cell::new(false),
             seed: plan.seed.unwrap_or(0),
             virtual_now: Cell::new(plan.virtual_time.then(clock::monotonic)),
-            elders: foreign::Elders::now(),
             shared,
         }
     }

@@ -146,8 +146,8 @@ impl<T> Channel<T> {
     /// With one sender and one receiver.
     pub(super) fn new(capacity: usize) -> Self {
         Channel {
-            receiving: Resource::here(&RECEIVE),
-            sending: Resource::here(if capacity == 0 { &MEET } else { &SEND }),
+            receiving: Resource::new(&RECEIVE),
+            sending: Resource::new(if capacity == 0 { &MEET } else { &SEND }),
             state: Spin::new(State {
                 buffer: VecDeque::new(),
                 receivers: Waiters::new(),
@@ -192,7 +192,6 @@ impl<T> Channel<T> {
         value: T,
         deadline: Instant,
     ) -> Result<(), SendTimeoutError<T>> {
-        self.touch();
         let record = pin!(Record::begin(Some(value), 0));
         state.senders.push(record.as_ref());
         drop(state);
@@ -229,7 +228,6 @@ impl<T> Channel<T> {
         mut state: SpinGuard<'_, State<T>>,
         deadline: Instant,
     ) -> Result<T, Nothing> {
-        self.touch();
         let record = pin!(Record::begin(None, 0));
         state.receivers.push(record.as_ref());
         drop(state);
@@ -274,15 +272,8 @@ impl<T> Channel<T> {
         (self.capacity != UNBOUNDED).then_some(self.capacity)
     }
 
-    /// Notes that the calling party has to do with the channel.
-    pub(crate) fn touch(&self) {
-        self.receiving.touch();
-        self.sending.touch();
-    }
-
     /// A further sender or receiver, by the count of its kind.
     pub(super) fn add(&self, count: &AtomicUsize) {
-        self.touch();
         // Relaxed: it comes from an existing one.
         count.fetch_add(1, Ordering::Relaxed);
     }

@@ -127,7 +127,6 @@ impl<T> Oneshot<T> {
 
     /// By the receiver, which holds the lock.
     pub(crate) fn enqueue(&self, party: &Party, epoch: Epoch) {
-        self.resource.touch();
         self.waiter.set(Some((NonNull::from(party), epoch)));
     }
 
@@ -157,7 +156,7 @@ impl<T> Oneshot<T> {
 #[inline]
 pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
     let block = NonNull::from(Box::leak(Box::new(Oneshot {
-        resource: Resource::here(&RECEIVE),
+        resource: Resource::new(&RECEIVE),
         state: AtomicU8::new(OPEN),
         waiter: Cell::new(None),
         value: UnsafeCell::new(MaybeUninit::uninit()),

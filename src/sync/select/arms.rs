@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use super::macros::Erased;
 use super::{Arm, Operation, Withdrawn};
-use crate::sched::Resource;
 use crate::sched::clock::Instant;
 use crate::sched::party::Party;
 use crate::sched::wait::Epoch;
@@ -129,7 +128,6 @@ impl<T> Arm for ReceiveArm<'_, T> {
     }
 
     unsafe fn enqueue(&self, party: &Party, epoch: Epoch) {
-        self.channel.touch();
         // SAFETY: the lock is held; the rest is passed on.
         unsafe { self.place.queue_up(&mut state(self.channel).receivers, party, epoch, None) };
     }
@@ -146,10 +144,6 @@ impl<T> Arm for ReceiveArm<'_, T> {
             }
             _ => Withdrawn::Lost,
         }
-    }
-
-    fn resource(&self) -> Option<&Resource> {
-        Some(&self.channel.receiving)
     }
 
     fn call_off(&self) -> bool {
@@ -258,7 +252,6 @@ impl<T> Arm for SendArm<'_, T> {
 
     unsafe fn enqueue(&self, party: &Party, epoch: Epoch) {
         let Some(value) = self.value.take() else { return };
-        self.channel.touch();
         // SAFETY: the lock is held; the rest is passed on.
         unsafe { self.place.queue_up(&mut state(self.channel).senders, party, epoch, Some(value)) };
     }
@@ -279,10 +272,6 @@ impl<T> Arm for SendArm<'_, T> {
             }
             None => Withdrawn::Lost,
         }
-    }
-
-    fn resource(&self) -> Option<&Resource> {
-        Some(&self.channel.sending)
     }
 
     fn call_off(&self) -> bool {
@@ -378,10 +367,6 @@ impl<T> Arm for OneshotArm<'_, T> {
 
     fn withdraw(&self) -> Withdrawn {
         if self.block.withdraw() { Withdrawn::Ready } else { Withdrawn::Lost }
-    }
-
-    fn resource(&self) -> Option<&Resource> {
-        Some(&self.block.resource)
     }
 
     fn call_off(&self) -> bool {

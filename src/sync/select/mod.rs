@@ -98,11 +98,6 @@ trait Arm {
         Instant::FAR_FUTURE
     }
 
-    /// What its channel is known as to the deadlock detector.
-    fn resource(&self) -> Option<&Resource> {
-        None
-    }
-
     /// Completes as if disconnected, or as if due. False: it cannot even that.
     fn call_off(&self) -> bool {
         false
@@ -198,11 +193,8 @@ fn wait(arms: &[&dyn Arm], order: &mut [usize], deadline: Instant) -> Result<usi
     lockers().for_each(|same| unsafe { arms[same[0]].unlock() });
     let Some(epoch) = epoch else { return ready.ok_or(Missed::NoneReady) };
 
-    // If the detector has to fear that an OS thread may come, it is because of one of the channels.
-    let own = Resource::here(if arms.is_empty() { &NOTHING } else { &SELECT });
-    let foreign = arms.iter().filter_map(|arm| arm.resource()).find(|arm| arm.is_foreign());
-    let resource = ptr::from_ref(foreign.unwrap_or(&own));
-    sched::wait(party, epoch, Waiting::On(resource), deadline);
+    let resource = Resource::new(if arms.is_empty() { &NOTHING } else { &SELECT });
+    sched::wait(party, epoch, Waiting::On(&raw const resource), deadline);
     let outcome = party.waiter.finish();
     let (mut winner, mut ready) = (None, None);
     for (arm, withdrawn) in arms.iter().enumerate() {
