@@ -315,3 +315,20 @@ fn a_wait_during_a_panic_that_only_a_fiber_could_end_aborts_with_a_report() {
         assert!(result.err.contains("waits while a panic unwinds it"), "{result:?}");
     }
 }
+
+#[test]
+fn another_thread_gets_the_list_by_a_handle() {
+    let runtime = pirn::Runtime::new().unwrap();
+    let handle = runtime.handle();
+    let asker = std::thread::spawn(move || handle.spawn(|| pirn::fibers(true)).join().unwrap());
+    let list = runtime.run(move || {
+        while !asker.is_finished() {
+            thread::yield_now();
+        }
+        asker.join().unwrap()
+    });
+    let list = list.unwrap();
+    assert_eq!(list[0].name(), Some("main"));
+    assert_eq!(list[0].state(), "is runnable");
+    assert!(list[0].backtrace().unwrap().to_string().contains("another_thread_gets_the_list"));
+}

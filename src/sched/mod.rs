@@ -70,7 +70,8 @@ pub(crate) fn wait(party: &Party, epoch: Epoch, waiting: Waiting, deadline: Inst
 /// were spawned; with backtraces of the suspended ones on request.
 ///
 /// A backtrace costs some microseconds a fiber, and more when it is printed. A fiber with less than
-/// 16 KiB of stack left has none. Outside a runtime the list is empty.
+/// 16 KiB of stack left has none. Outside a runtime the list is empty; another thread asks by way of
+/// a [`Handle`]: `handle.spawn(|| pirn::fibers(true)).join()`.
 ///
 /// ```
 /// pirn::run(|| {
