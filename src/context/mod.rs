@@ -175,15 +175,18 @@ impl StackPointer {
 /// struct Sides { main: UnsafeCell<StackPointer>, other: UnsafeCell<StackPointer> }
 ///
 /// unsafe extern "C" fn other(sides: *mut u8) -> ! {
+///     // SAFETY: the root argument below: `sides` outlives both switches.
 ///     let sides = unsafe { &*(sides as *const Sides) };
 ///     loop {
 ///         // On the other stack: go straight back.
+///         // SAFETY: `main` was saved by the switch that came here, and is resumed once.
 ///         unsafe { ctx_switch(sides.other.get(), sides.main.get()) };
 ///     }
 /// }
 ///
 /// let mut stack = vec![0u128; 4096];
 /// let sides = Sides { main: StackPointer::empty().into(), other: StackPointer::empty().into() };
+/// // SAFETY: the stack is ours, aligned, and outlives its context; each side is resumed in turn.
 /// unsafe {
 ///     let top = stack.as_mut_ptr_range().end as *mut u8;
 ///     *sides.other.get() = StackPointer::prepare(top, other, &raw const sides as *mut u8);

@@ -61,6 +61,7 @@ fn words_and_tags_cross_both_ways() {
 #[test]
 fn every_place_that_is_jumped_to_begins_with_a_landing_pad() {
     let pair = new_pair(Root::Fiber);
+    // SAFETY: the pair is alive, and prepared by `new_pair`.
     let fresh = unsafe { (*pair).there.pc() };
     // SAFETY: fresh.
     unsafe {
@@ -71,6 +72,7 @@ fn every_place_that_is_jumped_to_begins_with_a_landing_pad() {
             0,
         );
     }
+    // SAFETY: the switch above has saved both sides.
     let (suspended, resumed) = unsafe { ((*pair).there.pc(), (*pair).here.pc()) };
     let entries = [pirn_ctx_entry as *const u8, pirn_coroutine_entry as *const u8];
     for target in [fresh, suspended, resumed].into_iter().chain(entries) {

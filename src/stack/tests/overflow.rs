@@ -108,6 +108,7 @@ fn an_unprobed_frame_is_caught_by_a_guard_that_is_larger() {
         unsafe {
             core::arch::asm!("mov rsp, {sp}", "mov byte ptr [{at}], 1", "ud2", sp = in(reg) moved, at = in(reg) target)
         };
+        // SAFETY: the same.
         #[cfg(target_arch = "aarch64")]
         unsafe {
             core::arch::asm!("mov sp, {sp}", "strb wzr, [{at}]", "udf #0", sp = in(reg) moved, at = in(reg) target)
