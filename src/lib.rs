@@ -14,4 +14,6 @@ pub mod thread;
 pub mod time;
 
 pub use explore::explore;
-pub use sched::{Builder, Deadlock, FiberReport, Handle, Runtime, fibers, find_deadlock, run};
+pub use sched::{
+    Builder, Deadlock, FiberReport, Handle, Runtime, Stats, fibers, find_deadlock, run, stats,
+};

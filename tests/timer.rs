@@ -5,14 +5,14 @@ mod child;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use child::{is_native, isolated, resident_bytes, slack, usage};
+use child::{is_native, isolated, resident_bytes};
 use pirn::thread;
 use pirn::time::{Duration, Instant, Timer, interval};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A generous limit for what should happen soon.
-const SOON: Duration = Duration::from_secs(30);
+/// What takes longer hangs: everything here that is slower on purpose takes an hour.
+const SOON: Duration = Duration::from_secs(600);
 
 /// A small generator of numbers: the same in every run.
 fn random(state: &Cell<u64>) -> u64 {
@@ -20,68 +20,57 @@ fn random(state: &Cell<u64>) -> u64 {
     state.get() >> 33
 }
 
+/// How often the calling fiber's carrier has slept in the kernel.
+fn kernel_waits() -> u64 {
+    pirn::stats().unwrap().kernel_waits
+}
+
 #[test]
 fn a_sleep_never_ends_early_and_costs_few_kernel_waits() {
-    isolated("a_sleep_never_ends_early_and_costs_few_kernel_waits", &[], || {
-        pirn::run(|| {
-            const SLEEPS: u32 = 10;
-            let duration = Duration::from_micros(100_900);
-            let (cpu_before, waits_before) = usage();
-            for _ in 0..SLEEPS {
-                let start = Instant::now();
-                thread::sleep(duration);
-                assert!(start.elapsed() >= duration);
-            }
-            let (cpu, waits) = usage();
-            assert!(
-                waits - waits_before <= 3 * i64::from(SLEEPS),
-                "{} waits",
-                waits - waits_before
-            );
-            assert!(cpu - cpu_before < MS * SLEEPS * slack(), "{:?}", cpu - cpu_before);
-        });
+    pirn::run(|| {
+        const SLEEPS: u64 = 10;
+        let duration = Duration::from_micros(100_900);
+        for _ in 0..SLEEPS {
+            let start = Instant::now();
+            thread::sleep(duration);
+            assert!(start.elapsed() >= duration);
+        }
+        assert!((1..=2 * SLEEPS).contains(&kernel_waits()), "{:?}", pirn::stats());
     });
 }
 
 #[test]
 fn sleeps_below_a_millisecond_do_not_spin() {
-    isolated("sleeps_below_a_millisecond_do_not_spin", &[], || {
-        pirn::run(|| {
-            let (cpu_before, waits_before) = usage();
-            let start = Instant::now();
-            for _ in 0..1_000 {
-                thread::sleep(Duration::from_micros(900));
-            }
-            let (cpu, waits) = usage();
-            assert!(waits - waits_before <= 3_000, "{} waits", waits - waits_before);
-            if is_native() {
-                assert!(cpu - cpu_before < start.elapsed() / 2, "{:?}", cpu - cpu_before);
-            } else {
-                println!("SKIPPED: the CPU time is not the program's own here");
-            }
-        });
+    pirn::run(|| {
+        const SLEEPS: u64 = 1_000;
+        for _ in 0..SLEEPS {
+            thread::sleep(Duration::from_micros(900));
+        }
+        // On a busy machine a deadline may pass before the carrier gets so far as to wait for it.
+        assert!((SLEEPS / 10..=2 * SLEEPS).contains(&kernel_waits()), "{:?}", pirn::stats());
     });
 }
 
 #[test]
 fn a_zero_wait_does_not_sleep() {
-    isolated("a_zero_wait_does_not_sleep", &[], || {
-        pirn::run(|| {
-            let (_, waits_before) = usage();
-            for _ in 0..10_000 {
-                thread::sleep(Duration::ZERO);
-                thread::park_timeout(Duration::ZERO);
-                thread::sleep_until(Instant::now());
-            }
-            let (_, waits) = usage();
-            assert!(waits - waits_before < 100, "{} waits", waits - waits_before);
-        });
+    pirn::run(|| {
+        for _ in 0..10_000 {
+            thread::sleep(Duration::ZERO);
+            thread::park_timeout(Duration::ZERO);
+            thread::sleep_until(Instant::now());
+        }
+        assert_eq!(kernel_waits(), 0);
     });
+}
+
+/// Runs `main` where time stands still while anything runs: nothing is late.
+fn in_virtual_time(main: impl FnOnce()) {
+    pirn::Builder::new().virtual_time(true).build().unwrap().run(main).unwrap();
 }
 
 #[test]
 fn fibers_wake_in_the_order_of_their_deadlines() {
-    pirn::run(|| {
+    in_virtual_time(|| {
         let order = Rc::new(RefCell::new(Vec::new()));
         let start = Instant::now() + 5 * MS;
         let sleepers: Vec<_> = [3u32, 1, 2, 1, 0, 3]
@@ -171,8 +160,8 @@ fn a_wait_beyond_the_clock_works_on_a_plain_os_thread() {
 
 /// Asserts that the process has hardly more memory resident than before.
 fn assert_flat(before: usize) {
-    if cfg!(any(pirn_asan, pirn_tsan)) {
-        println!("SKIPPED: a sanitizer's own memory grows");
+    if !is_native() {
+        println!("SKIPPED: the memory of a sanitizer or an emulator grows by itself");
     } else {
         let growth = resident_bytes().saturating_sub(before);
         assert!(growth < 1 << 20, "{growth} bytes");
@@ -239,7 +228,7 @@ fn a_sleep_that_the_end_of_the_runtime_calls_off_leaves_nothing_behind() {
 
 #[test]
 fn a_reset_timer_expires_at_its_new_time_only() {
-    pirn::run(|| {
+    in_virtual_time(|| {
         let timer = Timer::after(5 * MS);
         thread::sleep(10 * MS);
         // It is due, and nobody has waited: that expiry is never seen.
@@ -248,7 +237,7 @@ fn a_reset_timer_expires_at_its_new_time_only() {
         timer.reset(50 * MS);
         assert!(!timer.is_due());
         timer.wait();
-        assert!(start.elapsed() >= 50 * MS);
+        assert_eq!(start.elapsed(), 50 * MS);
         assert!(!timer.is_due());
         assert!(!timer.stop());
     });
@@ -256,7 +245,7 @@ fn a_reset_timer_expires_at_its_new_time_only() {
 
 #[test]
 fn a_stopped_timer_expires_never() {
-    pirn::run(|| {
+    in_virtual_time(|| {
         let timer = Rc::new(Timer::after(5 * MS));
         thread::sleep(10 * MS);
         assert!(timer.stop());
@@ -278,7 +267,7 @@ fn a_stopped_timer_expires_never() {
 
 #[test]
 fn a_change_reaches_whoever_waits() {
-    pirn::run(|| {
+    in_virtual_time(|| {
         let timer = Rc::new(Timer::after(Duration::from_secs(3_600)));
         let waiter = thread::spawn({
             let timer = timer.clone();
@@ -290,13 +279,13 @@ fn a_change_reaches_whoever_waits() {
         thread::yield_now();
         timer.reset_at(start + 20 * MS);
         waiter.join().unwrap();
-        assert!(start.elapsed() >= 20 * MS && start.elapsed() < SOON);
+        assert_eq!(start.elapsed(), 20 * MS);
     });
 }
 
 #[test]
 fn one_expiry_wakes_one_waiter_and_the_others_wait_on() {
-    pirn::run(|| {
+    in_virtual_time(|| {
         let timer = Rc::new(Timer::after(2 * MS));
         let woken = Rc::new(RefCell::new(Vec::new()));
         for number in 0..3 {
@@ -307,12 +296,6 @@ fn one_expiry_wakes_one_waiter_and_the_others_wait_on() {
             });
         }
         for round in 1..=3 {
-            let start = Instant::now();
-            while woken.borrow().len() < round {
-                assert!(start.elapsed() < SOON);
-                thread::sleep(MS);
-            }
-            // All of them have seen the expiry by now.
             thread::sleep(5 * MS);
             assert_eq!(woken.borrow().len(), round);
             timer.reset(2 * MS);
@@ -371,24 +354,36 @@ fn no_expiry_is_stale_and_none_is_missed_when_changes_race_with_it() {
 
 #[test]
 fn an_interval_does_not_drift_and_skips_what_it_missed() {
-    pirn::run(|| {
+    in_virtual_time(|| {
         let period = 2 * MS;
         let mut beat = interval(period);
         let start = Instant::now();
+        assert_eq!(beat.tick(), start, "the first tick is due at once");
+        for number in 1..5 {
+            // What a round takes does not add up.
+            thread::sleep(period / 3);
+            let due = start + number * period;
+            assert_eq!((beat.tick(), Instant::now()), (due, due));
+        }
+        thread::sleep(5 * period + period / 2);
+        // The one that was due first comes at once, and the others that were missed do not.
+        assert_eq!((beat.tick(), start.elapsed()), (start + 5 * period, 9 * period + period / 2));
+        assert_eq!((beat.tick(), start.elapsed()), (start + 10 * period, 10 * period));
+    });
+}
+
+#[test]
+fn an_interval_is_never_early_by_the_real_clock() {
+    pirn::run(|| {
+        let period = 2 * MS;
+        let mut beat = interval(period);
         let first = beat.tick();
-        assert!(first <= start);
         let mut last = first;
-        for round in 0..10 {
-            if round == 5 {
-                thread::sleep(5 * period);
-            }
+        for _ in 0..10 {
             let due = beat.tick();
-            let now = Instant::now();
-            assert!(due <= now && due > last);
-            let since = due - first;
-            assert_eq!(since.as_nanos() % period.as_nanos(), 0, "ticks are multiples");
+            assert!(due <= Instant::now() && due > last);
+            assert_eq!((due - first).as_nanos() % period.as_nanos(), 0, "ticks are multiples");
             last = due;
         }
-        assert!(last - first >= 13 * period, "five periods passed in which nobody looked");
     });
 }

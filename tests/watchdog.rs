@@ -11,8 +11,8 @@ use pirn::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_millis(100);
 
-fn watched(main: impl FnOnce()) {
-    pirn::Builder::new().watchdog(LIMIT).build().unwrap().run(main).unwrap();
+fn watched(limit: Duration, main: impl FnOnce()) {
+    pirn::Builder::new().watchdog(limit).build().unwrap().run(main).unwrap();
 }
 
 /// What the warning says of the fiber that it is about.
@@ -22,9 +22,10 @@ fn assert_warns(text: &str, name: &str, function: &str) {
     assert!(text.contains(function), "{text}");
 }
 
-/// The warning is complete when its last frame is there: the fiber's outermost.
+/// The warning about the stuck fiber is complete when its last frame is there: the fiber's outermost.
+/// On a busy machine others may be warned about as well.
 fn is_complete(text: &str) -> bool {
-    text.contains("pirn_fiber_entry")
+    text.find("pirn: fiber 'stuck'").is_some_and(|at| text[at..].contains("pirn_fiber_entry"))
 }
 
 #[inline(never)]
@@ -48,7 +49,7 @@ fn spins_without_a_yield(lock: &Mutex<u32>) {
 
 /// One fiber holds a std lock over a yield; a second one wants it, in some way. It can never get it.
 fn two_fibers_and_a_lock(second: fn(&Mutex<u32>)) {
-    watched(|| {
+    watched(LIMIT, || {
         let lock = Rc::new(Mutex::new(0));
         let other = lock.clone();
         let owner = thread::Builder::new().name("owner");
@@ -81,16 +82,21 @@ fn a_loop_that_never_yields_is_reported() {
 fn one_stretch_is_reported_once_and_the_next_one_again() {
     let test = "one_stretch_is_reported_once_and_the_next_one_again";
     let Some(result) = child(test, "alone", &[], || {
-        watched(|| {
+        watched(LIMIT, || {
             thread::spawn(|| ()).join().unwrap();
-            // The watchdog may be busy with its report for a while.
-            let stretch = LIMIT * child::slack();
+            let stalls = || pirn::stats().unwrap().stalls;
             let busy = thread::Builder::new().name("stuck").spawn(move || {
                 for _ in 0..2 {
-                    let start = Instant::now();
-                    while start.elapsed() < stretch {
+                    let before = stalls();
+                    while stalls() == before {
                         std::hint::spin_loop();
                     }
+                    // The watchdog looks several times more.
+                    let start = Instant::now();
+                    while start.elapsed() < 5 * LIMIT {
+                        std::hint::spin_loop();
+                    }
+                    assert_eq!(stalls(), before + 1);
                     thread::sleep(LIMIT / 10);
                 }
             });
@@ -100,24 +106,24 @@ fn one_stretch_is_reported_once_and_the_next_one_again() {
         return;
     };
     assert_eq!(result.code, Some(0), "{result:?}");
-    assert_eq!(result.err.matches("pirn: fiber 'stuck' (id 2)").count(), 2, "{result:?}");
+    assert!(result.err.matches("pirn: fiber 'stuck' (id 2)").count() >= 2, "{result:?}");
 }
 
 #[test]
 fn a_carrier_that_sleeps_is_not_reported() {
-    let test = "a_carrier_that_sleeps_is_not_reported";
-    let sleeps = || watched(|| thread::sleep(4 * LIMIT));
-    if let Some(result) = child(test, "alone", &[], sleeps) {
-        assert_eq!(result.code, Some(0), "{result:?}");
-        assert!(!result.err.contains("has not given way"), "{result:?}");
-    }
+    // A second: no machine is so busy that it keeps a fiber from going to sleep for so long.
+    let limit = Duration::from_secs(1);
+    watched(limit, || {
+        thread::sleep(3 * limit);
+        assert_eq!(pirn::stats().unwrap().stalls, 0);
+    });
 }
 
 #[test]
 fn a_watched_runtime_ends_without_waiting_for_its_watchdog() {
     let start = Instant::now();
     pirn::Builder::new().watchdog(Duration::from_secs(3_600)).build().unwrap().run(|| ()).unwrap();
-    assert!(start.elapsed() < Duration::from_secs(60));
+    assert!(start.elapsed() < Duration::from_secs(600));
 }
 
 #[test]

@@ -27,6 +27,17 @@ pub(crate) struct Mailbox {
     generation: AtomicU32,
 }
 
+/// How a carrier has slept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slept {
+    /// Something had been handed over already.
+    NotAtAll,
+    /// Somebody woke it.
+    UntilWoken,
+    /// The time was up.
+    UntilTheLimit,
+}
+
 impl Node for Task {
     fn link(&self) -> &AtomicPtr<Task> {
         &self.mail_link
@@ -120,10 +131,15 @@ impl Mailbox {
     }
 
     /// Sleeps until something is handed over, at most for `timeout`. May return early.
-    pub(crate) fn sleep(&self, timeout: Option<Duration>) {
-        if self.inbox.doze() {
-            futex_wait(&raw const self.inbox.sleeping, 1, timeout);
-        }
+    pub(crate) fn sleep(&self, timeout: Option<Duration>) -> Slept {
+        let slept = if !self.inbox.doze() {
+            Slept::NotAtAll
+        } else if futex_wait(&raw const self.inbox.sleeping, 1, timeout) {
+            Slept::UntilTheLimit
+        } else {
+            Slept::UntilWoken
+        };
         self.inbox.wake_up();
+        slept
     }
 }

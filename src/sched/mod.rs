@@ -10,7 +10,7 @@
 //! * `cancel`: cancellation, time limits, shields;
 //! * `word` and `wait`: the one parking primitive, `party`: whoever can wait on it;
 //! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of;
-//! * `deadlock`, `watchdog`, `hook`: reports; `fork`: what a child process may not do.
+//! * `deadlock`, `watchdog`, `hook`: reports; `stats`: counts; `fork`: what a child process may not do.
 
 mod atomic;
 pub(crate) mod cancel;
@@ -31,6 +31,7 @@ mod resource;
 mod runtime;
 pub(crate) mod scope;
 pub(crate) mod spawn;
+mod stats;
 mod task;
 mod timer;
 pub(crate) mod wait;
@@ -42,6 +43,7 @@ pub use deadlock::{Deadlock, FiberReport};
 pub(crate) use fiber::Waiting;
 pub(crate) use resource::{Resource, ResourceKind};
 pub use runtime::{Builder, Handle, Runtime, run};
+pub use stats::{Stats, stats};
 pub use task::Cancelled;
 pub(crate) use task::{Task, drop_quietly};
 

@@ -14,6 +14,7 @@ use super::deadlock::Deadlock;
 use super::foreign;
 use super::mailbox::Mailbox;
 use super::party::ThreadId;
+use super::stats::{Counters, Stats};
 use super::task::{self, Spec, Task, Unobserved};
 use super::watchdog::Watchdog;
 use super::{fork, hook, spawn};
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     missing_slot: AtomicUsize,
     /// Panics that nobody can observe any more: report at the end, by id.
     unobserved: Mutex<Vec<Unobserved>>,
+    /// What the carrier counts.
+    pub(super) counters: Counters,
     pub(crate) stack: StackConfig,
     /// The class of `stack`.
     pub(crate) stack_class: SizeClass,
@@ -110,6 +113,12 @@ impl Shared {
             Some(error) => Err(error.clone().into()),
             None => Ok(()),
         }
+    }
+
+    /// What the carrier has done so far.
+    pub(super) fn stats(&self) -> Stats {
+        // Relaxed: a count.
+        self.counters.read(self.next_id.load(Ordering::Relaxed))
     }
 
     /// From now on nothing is handed over from outside.
@@ -272,6 +281,7 @@ fn new_shared(stack: StackConfig, stack_class: SizeClass) -> Arc<Shared> {
         shortage: Mutex::new(None),
         missing_slot: AtomicUsize::new(usize::MAX),
         unobserved: Mutex::new(Vec::new()),
+        counters: Counters::default(),
         stack,
         stack_class,
     })
@@ -465,6 +475,19 @@ impl Handle {
         T: Send + 'static,
     {
         spawn::spawn_remote(&self.shared, Location::caller(), f)
+    }
+
+    /// What the runtime has done so far.
+    ///
+    /// ```
+    /// let runtime = pirn::Runtime::new()?;
+    /// let handle = runtime.handle();
+    /// runtime.run(|| (0..10).for_each(|_| drop(pirn::thread::spawn(|| ())))).unwrap();
+    /// assert_eq!(handle.stats().spawned, 11);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn stats(&self) -> Stats {
+        self.shared.stats()
     }
 }
 

@@ -41,8 +41,9 @@ impl Waiter {
     }
 }
 
-/// Sleeps while `*word == expected`, at most for `timeout`. May return early.
-pub(crate) fn futex_wait(word: *const AtomicU32, expected: u32, timeout: Option<Duration>) {
+/// Sleeps while `*word == expected`, at most for `timeout`. May return early. Whether the time was
+/// up before anybody woke the sleeper.
+pub(crate) fn futex_wait(word: *const AtomicU32, expected: u32, timeout: Option<Duration>) -> bool {
     let timeout = timeout.map(clock::timespec);
     // SAFETY: the word and the time are valid for the call.
     unsafe {
@@ -52,7 +53,8 @@ pub(crate) fn futex_wait(word: *const AtomicU32, expected: u32, timeout: Option<
             libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
             expected,
             timeout.as_ref().map_or(std::ptr::null(), |timeout| timeout as *const libc::timespec),
-        );
+        ) == -1
+            && *libc::__errno_location() == libc::ETIMEDOUT
     }
 }
 

@@ -13,12 +13,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::carrier::Carrier;
+use super::stats::Counters;
 
 /// The signal by which a carrier is asked for its backtrace: ignored by default, and hardly used.
 const SIGNAL: libc::c_int = libc::SIGURG;
 
 /// The deepest backtrace taken.
 const FRAMES: usize = 128;
+
+/// How long the handler may take to begin. Where signals are blocked the report comes this much later;
+/// on a busy machine the thread may not be on a processor for a while.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Room for the name of the stuck fiber.
 const NAME: usize = 256;
@@ -55,7 +60,7 @@ impl Watchdog {
                 let shared = shared.clone();
                 move || {
                     shared.add_own_thread();
-                    watch(limit, &watched, &stopped);
+                    watch(limit, &watched, &shared.counters, &stopped);
                 }
             })
             .inspect_err(|error| eprintln!("pirn: the watchdog could not be started: {error}"))
@@ -75,7 +80,7 @@ impl Drop for Watchdog {
 }
 
 /// The watchdog's thread.
-fn watch(limit: Duration, watched: &Watched, stop: &(Mutex<bool>, Condvar)) {
+fn watch(limit: Duration, watched: &Watched, counts: &Counters, stop: &(Mutex<bool>, Condvar)) {
     let interval = (limit / 2).max(Duration::from_micros(500));
     let mut stopped = stop.0.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut seen, mut since, mut reported) = (None, Instant::now(), false);
@@ -87,6 +92,7 @@ fn watch(limit: Duration, watched: &Watched, stop: &(Mutex<bool>, Condvar)) {
         } else if since.elapsed() >= limit && !reported {
             reported = true;
             report(since.elapsed(), watched.thread);
+            counts.count_stall();
         }
         stopped = stop.1.wait_timeout(stopped, interval).unwrap_or_else(PoisonError::into_inner).0;
     }
@@ -138,7 +144,7 @@ fn report(stuck_for: Duration, carrier: libc::pthread_t) {
     NOTES.requested.store(true, Ordering::Release);
     // SAFETY: the carrier's thread joins the watchdog before it ends.
     unsafe { libc::pthread_kill(carrier, SIGNAL) };
-    let patience = Instant::now() + Duration::from_secs(1);
+    let patience = Instant::now() + PATIENCE;
     // Acquire: what the handler wrote is visible.
     while !NOTES.done.load(Ordering::Acquire) && Instant::now() < patience {
         thread::sleep(Duration::from_micros(100));

@@ -42,7 +42,7 @@ impl Carrier {
             if self.queue().drain().contains(&Runnable::started(task.fiber.get())) {
                 return;
             }
-            self.mailbox.sleep(Some(Duration::from_millis(1)));
+            self.sleep(Some(Duration::from_millis(1)));
         }
     }
 

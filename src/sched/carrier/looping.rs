@@ -54,8 +54,13 @@ impl Carrier {
             None if self.may_be_woken_from_outside() => Some(Duration::from_millis(500)),
             None => return false,
         };
-        self.mailbox.sleep(timeout);
+        self.sleep(timeout);
         true
+    }
+
+    /// Sleeps in the kernel until there is mail, at most for `timeout`. May return early.
+    pub(super) fn sleep(&self, timeout: Option<Duration>) {
+        self.shared.counters.count_sleep(self.mailbox.sleep(timeout));
     }
 
     /// Whether some OS thread could still make a task of this carrier runnable.

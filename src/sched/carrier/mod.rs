@@ -333,6 +333,7 @@ impl Carrier {
 
     fn fire_timers(&self, now: Instant) {
         while let Some(alarm) = self.timers().pop_due(now) {
+            self.shared.counters.count_timer();
             // SAFETY: a fiber takes its timer out before it goes on, so it is still in that wait.
             unsafe {
                 (*alarm.fiber).timer.set(None);

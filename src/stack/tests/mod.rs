@@ -126,10 +126,11 @@ fn is_readable(address: *const u8) -> bool {
     }
 }
 
+/// Counted page by page: the figure in `statm` may lag behind by some pages for every processor.
 fn resident_bytes() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: usize = statm.split_whitespace().nth(1).unwrap().parse().unwrap();
-    pages * super::kernel::page_size()
+    let totals = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+    let resident = totals.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    resident.trim().strip_suffix(" kB").unwrap().trim().parse::<usize>().unwrap() << 10
 }
 
 fn mappings() -> usize {
