@@ -1,0 +1,5 @@
+//! The front end of the script language: from source text to a [`Module`](crate::vm).
+
+pub(crate) mod ast;
+pub(crate) mod hir;
+pub(crate) mod source;

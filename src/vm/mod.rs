@@ -1,0 +1,5 @@
+//! The virtual machine of the script language.
+
+pub(crate) mod module;
+pub(crate) mod op;
+pub(crate) mod types;
