@@ -1,0 +1,365 @@
+//! What a native function is: how it gets its arguments, what it may do, and how it ends.
+//!
+//! # The protocol
+//!
+//! A native function sees its arguments as words (see `docs/vm.md`, "Words") and leaves its result
+//! as a word; the compiler has made sure of the types. Outs follow the calling convention of script
+//! functions: result first, then the final values of the outs.
+//!
+//! * **No collection runs while native code runs**, so references may be held in plain variables. The
+//!   one exception is [`Context::call`]: whatever must survive it lives in a [`Handle`] (the native's
+//!   own arguments are kept alive anyway).
+//! * **Allocate before you change anything.** A native that finds the heap full answers
+//!   [`Trap::HeapFull`]; the interpreter collects and calls it once more with the same arguments. The
+//!   second time it becomes an exception.
+//! * **Waiting** is answered, not done: [`Outcome::Park`] leaves the thread complete in its segment,
+//!   so that anybody can resume it later. The native has by then told whoever will wake it.
+//! * **A stop request** is noticed by polling [`Context::stop_requested`] in long loops and answered
+//!   with [`Trap::Stop`], which no script can catch.
+//! * A native runs to its end on the native stack, with unwinding panics becoming a failure of the
+//!   whole machine: no native should panic.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::types::ExceptionClass;
+
+/// A native function as the library writes it.
+pub(crate) type NativeFn = fn(&mut Context<'_>) -> Result<Outcome, Trap>;
+
+/// A native function with captured state, as a host registers it.
+pub(crate) type NativeClosure =
+    Arc<dyn Fn(&mut Context<'_>) -> Result<Outcome, Trap> + Send + Sync>;
+
+/// What an import is linked to.
+#[derive(Clone)]
+pub(crate) enum NativeBody {
+    Function(NativeFn),
+    Closure(NativeClosure),
+}
+
+impl fmt::Debug for NativeBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NativeBody::Function(_) => "function",
+            NativeBody::Closure(_) => "closure",
+        })
+    }
+}
+
+/// How a native function behaves, for those who schedule threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NativeKind {
+    /// Ends soon, never waits, never calls the script.
+    Plain,
+    /// May wait in the operating system: with other threads to run it leaves their carrier. It uses
+    /// nothing of the machine but its arguments' contents while it waits.
+    Blocking,
+    /// May call back into the script through [`Context::call`].
+    Reentrant,
+}
+
+/// How a native function ended, if not with a [`Trap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The result is in its place.
+    Done,
+    /// The thread waits.
+    Park(Park),
+}
+
+/// What happens when a parked thread is resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Park {
+    /// The call is executed again, with the same arguments.
+    Again,
+    /// The call is over: whoever resumes the thread puts the result (or an exception) in.
+    Deliver,
+}
+
+/// Why a native function failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trap {
+    /// A new exception of a class, with a message and the backtrace of the call.
+    Exception(ExceptionClass, String),
+    /// An exception object that exists already.
+    Thrown(Word),
+    /// No room in the heap: collect and call again, once.
+    HeapFull,
+    /// The host asked the script to end.
+    Stop,
+}
+
+impl Trap {
+    /// A plain `Exception`.
+    pub(crate) fn exception(message: impl Into<String>) -> Trap {
+        Trap::Exception(ExceptionClass::Exception, message.into())
+    }
+
+    /// An exception of a class.
+    pub(crate) fn of(class: ExceptionClass, message: impl Into<String>) -> Trap {
+        Trap::Exception(class, message.into())
+    }
+
+    /// A `NullPointerException` that names what was null.
+    pub(crate) fn null(what: &str) -> Trap {
+        Trap::Exception(ExceptionClass::NullPointer, format!("{what} is null"))
+    }
+
+    /// An `IndexOutOfBoundsException` that names index and length.
+    pub(crate) fn index(index: i64, length: usize) -> Trap {
+        Trap::Exception(
+            ExceptionClass::IndexOutOfBounds,
+            format!("index {index} is out of bounds for length {length}"),
+        )
+    }
+}
+
+/// A word of the machine.
+pub(crate) type Word = u64;
+
+/// A reference that the collector sees, by its number in the machine's list. Handles made during a
+/// native call end with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Handle(pub(crate) u32);
+
+/// A request to end, from any thread. Shared by a machine and its stop handles.
+#[derive(Debug, Default)]
+pub(crate) struct Interrupt {
+    flags: AtomicU32,
+}
+
+impl Interrupt {
+    const STOP: u32 = 1;
+    const BREAK: u32 = 2;
+
+    /// Asks the script to end: the interpreter sees it within 1,000 back-edges and calls.
+    pub(crate) fn stop(&self) {
+        // Relaxed: nothing is handed over along with the wish.
+        self.flags.fetch_or(Interrupt::STOP, Ordering::Relaxed);
+    }
+
+    /// Asks the interpreter to return to its caller at the next safepoint, for a debugger.
+    pub(crate) fn pause(&self) {
+        // Relaxed: as above.
+        self.flags.fetch_or(Interrupt::BREAK, Ordering::Relaxed);
+    }
+
+    /// Whether an end was asked for.
+    pub(crate) fn stop_requested(&self) -> bool {
+        // Relaxed: as above.
+        self.flags.load(Ordering::Relaxed) & Interrupt::STOP != 0
+    }
+
+    /// Takes a wish to pause.
+    pub(crate) fn take_pause(&self) -> bool {
+        // Relaxed: as above.
+        self.flags.load(Ordering::Relaxed) & Interrupt::BREAK != 0
+            && self.flags.fetch_and(!Interrupt::BREAK, Ordering::Relaxed) & Interrupt::BREAK != 0
+    }
+
+    /// Forgets a request to end, before the next run.
+    pub(crate) fn clear(&self) {
+        // Relaxed: as above.
+        self.flags.store(0, Ordering::Relaxed);
+    }
+}
+
+/// State that a part of the library (or the host) keeps per machine, one value per Rust type:
+/// streams, generators of random numbers, registered host objects.
+#[derive(Default)]
+pub(crate) struct States {
+    values: Vec<Box<dyn Any + Send>>,
+}
+
+impl States {
+    /// The value of a type, made on first use.
+    pub(crate) fn get<T: Any + Send + Default>(&mut self) -> &mut T {
+        let index = match self.values.iter().position(|value| value.is::<T>()) {
+            Some(index) => index,
+            None => {
+                self.values.push(Box::new(T::default()));
+                self.values.len() - 1
+            }
+        };
+        self.values[index].downcast_mut().expect("found by its type")
+    }
+
+    /// Puts the value of a type, in place of the former one.
+    pub(crate) fn set<T: Any + Send>(&mut self, value: T) {
+        self.values.retain(|value| !value.is::<T>());
+        self.values.push(Box::new(value));
+    }
+}
+
+impl fmt::Debug for States {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} states", self.values.len())
+    }
+}
+
+/// What a native function works with: its arguments, and the machine.
+pub(crate) struct Context<'a> {
+    /// The call's window in the thread's segment: arguments, then result and outs.
+    window: &'a mut [Word],
+    states: &'a mut States,
+    interrupt: &'a Interrupt,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(
+        window: &'a mut [Word],
+        states: &'a mut States,
+        interrupt: &'a Interrupt,
+    ) -> Context<'a> {
+        Context { window, states, interrupt }
+    }
+
+    /// The word of an argument; the receiver is argument 0.
+    #[inline]
+    pub(crate) fn word(&self, index: usize) -> Word {
+        self.window[index]
+    }
+
+    /// An `int`, enum, or narrower signed argument.
+    #[inline]
+    pub(crate) fn int(&self, index: usize) -> i32 {
+        self.word(index) as i32
+    }
+
+    /// A `uint`, `char` or narrower unsigned argument.
+    #[inline]
+    pub(crate) fn uint(&self, index: usize) -> u32 {
+        self.word(index) as u32
+    }
+
+    /// A `long` argument.
+    #[inline]
+    pub(crate) fn long(&self, index: usize) -> i64 {
+        self.word(index) as i64
+    }
+
+    /// A `float` argument.
+    #[inline]
+    pub(crate) fn float(&self, index: usize) -> f32 {
+        f32::from_bits(self.word(index) as u32)
+    }
+
+    /// A `double` argument.
+    #[inline]
+    pub(crate) fn double(&self, index: usize) -> f64 {
+        f64::from_bits(self.word(index))
+    }
+
+    /// A `bool` argument.
+    #[inline]
+    pub(crate) fn bool(&self, index: usize) -> bool {
+        self.word(index) as u8 != 0
+    }
+
+    /// A `char` argument; what is no scalar value reads as U+FFFD.
+    #[inline]
+    pub(crate) fn char(&self, index: usize) -> char {
+        char::from_u32(self.uint(index)).unwrap_or(char::REPLACEMENT_CHARACTER)
+    }
+
+    /// Puts the result. Arguments are read before: result and outs lie where they were.
+    #[inline]
+    pub(crate) fn set_word(&mut self, word: Word) {
+        self.window[0] = word;
+    }
+
+    /// Puts an `int`, enum or narrower signed result.
+    #[inline]
+    pub(crate) fn set_int(&mut self, value: i32) {
+        self.set_word(u64::from(value as u32));
+    }
+
+    /// Puts a `uint`, `char`, or narrower unsigned result.
+    #[inline]
+    pub(crate) fn set_uint(&mut self, value: u32) {
+        self.set_word(u64::from(value));
+    }
+
+    /// Puts a `long` result.
+    #[inline]
+    pub(crate) fn set_long(&mut self, value: i64) {
+        self.set_word(value as u64);
+    }
+
+    /// Puts a `float` result.
+    #[inline]
+    pub(crate) fn set_float(&mut self, value: f32) {
+        self.set_word(u64::from(value.to_bits()));
+    }
+
+    /// Puts a `double` result.
+    #[inline]
+    pub(crate) fn set_double(&mut self, value: f64) {
+        self.set_word(value.to_bits());
+    }
+
+    /// Puts a `bool` result.
+    #[inline]
+    pub(crate) fn set_bool(&mut self, value: bool) {
+        self.set_word(u64::from(value));
+    }
+
+    /// Puts the final value of an out, by its place among the outs (from 0).
+    pub(crate) fn set_out(&mut self, index: usize, word: Word) {
+        self.window[1 + index] = word;
+    }
+
+    /// The per-machine state of a type, made on first use.
+    pub(crate) fn state<T: Any + Send + Default>(&mut self) -> &mut T {
+        self.states.get()
+    }
+
+    /// Whether the host asked the script to end: long natives poll it and answer [`Trap::Stop`].
+    pub(crate) fn stop_requested(&self) -> bool {
+        self.interrupt.stop_requested()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn half(cx: &mut Context<'_>) -> Result<Outcome, Trap> {
+        let value = cx.int(0);
+        *cx.state::<u32>() += 1;
+        if value % 2 != 0 {
+            return Err(Trap::exception(format!("{value} is odd")));
+        }
+        cx.set_int(value / 2);
+        Ok(Outcome::Done)
+    }
+
+    #[test]
+    fn a_native_reads_its_arguments_and_leaves_a_canonical_result() {
+        let mut window = [(-8i32) as u32 as u64, 0];
+        let mut states = States::default();
+        let interrupt = Interrupt::default();
+        let mut cx = Context::new(&mut window, &mut states, &interrupt);
+        assert_eq!(half(&mut cx), Ok(Outcome::Done));
+        assert_eq!(window[0], (-4i32) as u32 as u64);
+        window[0] = 3;
+        let mut cx = Context::new(&mut window, &mut states, &interrupt);
+        assert_eq!(half(&mut cx), Err(Trap::exception("3 is odd")));
+        assert_eq!(*states.get::<u32>(), 2);
+    }
+
+    #[test]
+    fn a_pause_is_taken_once_and_a_stop_stays() {
+        let interrupt = Interrupt::default();
+        interrupt.pause();
+        interrupt.stop();
+        assert!(interrupt.take_pause());
+        assert!(!interrupt.take_pause());
+        assert!(interrupt.stop_requested());
+        interrupt.clear();
+        assert!(!interrupt.stop_requested());
+    }
+}
