@@ -167,8 +167,9 @@ pub enum ExprKind {
     Local(LocalId),
     /// Reads the place of the compound assignment around it. At most once in it.
     Old,
-    /// The argument for a parameter of the innermost call around it, already evaluated: what
-    /// defaults refer to. Parameter 0 is the receiver, if there is one.
+    /// An argument that is already evaluated: what defaults refer to. It belongs to the call that
+    /// has the innermost default ([`Arg::is_default`]) around it, which need not be the innermost
+    /// call: a default may be a call itself. Parameter 0 is the receiver, if there is one.
     Argument(u16),
     Field {
         object: Box<Expr>,
@@ -260,6 +261,9 @@ pub struct Arg {
     /// Which parameter this is for; the receiver is 0.
     pub param: u16,
     pub value: Expr,
+    /// The value is the parameter's default: each [`ExprKind::Argument`] in it that stands in no
+    /// inner default is an argument of this call. Defaults come after all given arguments.
+    pub is_default: bool,
     /// For an `out` parameter: what takes its final value (the value is a read of it).
     pub out: Option<LocalId>,
 }
