@@ -39,15 +39,21 @@ impl Source {
 
     /// Line and column, both from 1, of a byte; the column counts chars.
     pub fn position(&self, at: u32) -> (u32, u32) {
-        let line = self.lines.partition_point(|&start| start <= at).max(1) - 1;
-        let start = self.lines[line] as usize;
+        let line = self.line_at(at);
+        let start = self.lines[line as usize - 1] as usize;
         let before = self.text.get(start..at as usize).unwrap_or("");
-        (line as u32 + 1, before.chars().count() as u32 + 1)
+        (line, before.chars().count() as u32 + 1)
+    }
+
+    /// The line, from 1, on which a byte lies.
+    pub fn line_at(&self, at: u32) -> u32 {
+        self.lines.partition_point(|&start| start <= at).max(1) as u32
     }
 
     /// A line's text without its end; lines count from 1.
     pub fn line(&self, line: u32) -> &str {
-        let Some(&start) = self.lines.get(line as usize - 1) else { return "" };
+        let at = (line as usize).checked_sub(1);
+        let Some(&start) = at.and_then(|at| self.lines.get(at)) else { return "" };
         self.text[start as usize..].split('\n').next().unwrap_or("")
     }
 }
@@ -77,6 +83,6 @@ impl Sources {
 
     /// The line on which a span begins.
     pub fn line_of(&self, span: Span) -> u32 {
-        self.get(span.file).position(span.start).0
+        self.get(span.file).line_at(span.start)
     }
 }

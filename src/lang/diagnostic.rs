@@ -1,0 +1,301 @@
+//! What the compiler has to say about a program, and how it is shown.
+//!
+//! A [`Diagnostic`] points at a place, says in one sentence what is wrong there, and may add labels
+//! (other places that matter) and a hint (what to write instead). [`Diagnostics`] collects them from
+//! all parts of the front end. They are shown in order of file and place, whichever part found them
+//! first, so that the same program always gives the same text; of equal ones only the first counts.
+//!
+//! ```text
+//! main.n:3:14: error: expected `;`
+//!   3 |     int x = 1
+//!     |              ^
+//!   = hint: …
+//! ```
+//!
+//! The renderer decides nothing about terminals: colours come only when they are asked for. What a
+//! source file contains cannot reach the terminal as a control sequence, and neither a long line
+//! nor many errors flood it.
+
+use std::fmt::Write;
+
+use unicode_width::UnicodeWidthChar;
+
+use super::source::{Sources, Span};
+
+/// How many diagnostics of each severity are kept; the others are only counted.
+const KEPT: usize = 1000;
+
+/// How many columns of a source line an excerpt shows.
+const EXCERPT: usize = 120;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The program is not compiled.
+    Error,
+    /// The program is legal but probably not what was meant.
+    Warning,
+}
+
+/// Another place that matters to a diagnostic, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    pub span: Span,
+    pub text: String,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    pub severity: Severity,
+    /// One sentence without a full stop; names and source text in backquotes.
+    pub message: String,
+    /// `None` if there is no source to point at (the root file cannot be read).
+    pub span: Option<Span>,
+    pub labels: Vec<Label>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Diagnostic {
+    /// Something that makes the program illegal.
+    pub fn error(span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Error,
+            message: message.into(),
+            span: Some(span),
+            labels: Vec::new(),
+            hint: None,
+        }
+    }
+
+    /// Something suspicious.
+    pub fn warning(span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message) }
+    }
+
+    /// An error that no source file contains.
+    pub fn without_place(message: impl Into<String>) -> Diagnostic {
+        Diagnostic { span: None, ..Diagnostic::error(Span::default(), message) }
+    }
+
+    /// Points at another place too.
+    #[must_use]
+    pub fn label(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
+        self.labels.push(Label { span, text: text.into() });
+        self
+    }
+
+    /// Says what to do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Diagnostic {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// All findings about a program.
+#[derive(Clone, Debug, Default)]
+pub struct Diagnostics {
+    kept: Vec<Diagnostic>,
+    errors: usize,
+    warnings: usize,
+}
+
+/// How diagnostics are shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Whether to emit ANSI colours.
+    pub colour: bool,
+    /// How many diagnostics are shown in full.
+    pub limit: usize,
+}
+
+impl Default for Style {
+    fn default() -> Style {
+        Style { colour: false, limit: 20 }
+    }
+}
+
+impl Diagnostics {
+    /// Adds one, unless the same has been said of the same place.
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        let count = match diagnostic.severity {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
+        };
+        if *count < KEPT {
+            let same =
+                |old: &Diagnostic| old.span == diagnostic.span && old.message == diagnostic.message;
+            if self.kept.iter().any(same) {
+                return;
+            }
+            self.kept.push(diagnostic);
+        }
+        *count += 1;
+    }
+
+    /// Adds an error; see [`Diagnostic`] for more than a message.
+    pub fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.push(Diagnostic::error(span, message));
+    }
+
+    /// Adds a warning.
+    pub fn warning(&mut self, span: Span, message: impl Into<String>) {
+        self.push(Diagnostic::warning(span, message));
+    }
+
+    /// Takes over what another part has found.
+    pub fn append(&mut self, other: Diagnostics) {
+        let kept = |severity| other.kept.iter().filter(|d| d.severity == severity).count();
+        // Those that the other one had only counted.
+        self.errors += other.errors - kept(Severity::Error);
+        self.warnings += other.warnings - kept(Severity::Warning);
+        for diagnostic in other.kept {
+            self.push(diagnostic);
+        }
+    }
+
+    /// Whether the program must not be compiled.
+    pub fn has_errors(&self) -> bool {
+        self.errors > 0
+    }
+
+    /// How many errors and warnings there are, kept or not.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.errors, self.warnings)
+    }
+
+    /// The findings by file and place, those without a place first.
+    pub fn sorted(&self) -> Vec<&Diagnostic> {
+        let mut all: Vec<_> = self.kept.iter().collect();
+        // A stable sort: at one place in the order in which they were found.
+        all.sort_by_key(|found| found.span.map(|span| (span.file, span.start)));
+        all
+    }
+
+    /// All findings as text, each line ended, with a closing line if not all are shown. Empty if
+    /// there are none.
+    pub fn render(&self, sources: &Sources, style: Style) -> String {
+        let mut out = String::new();
+        for diagnostic in self.sorted().into_iter().take(style.limit) {
+            render(&mut out, diagnostic, sources, style);
+        }
+        let hidden = (self.errors + self.warnings).saturating_sub(style.limit.min(self.kept.len()));
+        if hidden > 0 {
+            let _ = writeln!(out, "… and {hidden} more");
+        }
+        out
+    }
+}
+
+/// One diagnostic as text.
+pub fn render(out: &mut String, diagnostic: &Diagnostic, sources: &Sources, style: Style) {
+    let (word, colour) = match diagnostic.severity {
+        Severity::Error => ("error", "\x1b[1;31m"),
+        Severity::Warning => ("warning", "\x1b[1;35m"),
+    };
+    entry(out, word, colour, &diagnostic.message, diagnostic.span, sources, style);
+    for label in &diagnostic.labels {
+        entry(out, "note", "\x1b[1;36m", &label.text, Some(label.span), sources, style);
+    }
+    if let Some(hint) = &diagnostic.hint {
+        let (on, off) = if style.colour { ("\x1b[1;32m", "\x1b[0m") } else { ("", "") };
+        let _ = writeln!(out, "  = {on}hint{off}: {}", printable(hint));
+    }
+}
+
+/// A place, a message, and the line of source.
+fn entry(
+    out: &mut String,
+    word: &str,
+    colour: &str,
+    message: &str,
+    span: Option<Span>,
+    sources: &Sources,
+    style: Style,
+) {
+    let (on, bold, off) = if style.colour { (colour, "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
+    let message = printable(message);
+    let Some(span) = span else {
+        let _ = writeln!(out, "{on}{word}{off}: {message}");
+        return;
+    };
+    let source = sources.get(span.file);
+    let (line, column) = source.position(span.start);
+    let path = printable(&source.path);
+    let _ = writeln!(out, "{bold}{path}:{line}:{column}{off}: {on}{word}{off}: {message}");
+    let (last, end_column) = source.position(span.end);
+    let text = source.line(line);
+    let end = if last == line { end_column } else { text.chars().count() as u32 + 1 };
+    let excerpt = Excerpt::of(text, column as usize - 1, end as usize - 1);
+    let number = line.to_string();
+    let margin = " ".repeat(number.len());
+    let _ = writeln!(out, "  {number} | {}", excerpt.text);
+    let _ = writeln!(out, "  {margin} | {}{on}{}{off}", excerpt.pad, excerpt.marker);
+}
+
+/// The part of a line that is shown, and the marker below it.
+struct Excerpt {
+    text: String,
+    pad: String,
+    marker: String,
+}
+
+impl Excerpt {
+    /// From the line and the range of chars to mark.
+    fn of(line: &str, start: usize, end: usize) -> Excerpt {
+        // What does not fit is cut off, at the left only if the marker would be out of sight.
+        let first = if start + 20 > EXCERPT { start - EXCERPT / 3 } else { 0 };
+        let mut excerpt =
+            Excerpt { text: String::new(), pad: String::new(), marker: String::new() };
+        let mut before = 0;
+        if first > 0 {
+            excerpt.text.push('…');
+            before = 1;
+        }
+        let mut width = before;
+        let mut marked = 0;
+        for (at, c) in line.chars().enumerate().skip(first) {
+            if width >= EXCERPT {
+                excerpt.text.push('…');
+                break;
+            }
+            let cells = show(&mut excerpt.text, c);
+            width += cells;
+            if at < start {
+                before += cells;
+            } else if at < end {
+                marked += cells;
+            }
+        }
+        excerpt.text.truncate(excerpt.text.trim_end().len());
+        excerpt.pad = " ".repeat(before);
+        excerpt.marker = "^".repeat(marked.max(1));
+        excerpt
+    }
+}
+
+/// Puts a char into shown source and says how many columns it takes.
+fn show(out: &mut String, c: char) -> usize {
+    if c == '\t' {
+        out.push_str("    ");
+        return 4;
+    }
+    if is_hidden(c) {
+        out.push('\u{FFFD}');
+        return 1;
+    }
+    out.push(c);
+    c.width().unwrap_or(1)
+}
+
+/// Text without anything that would command the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if is_hidden(c) { '\u{FFFD}' } else { c }).collect()
+}
+
+/// Whether a char is a control char or changes the direction of what surrounds it, so that a reader
+/// would see another program than the compiler.
+fn is_hidden(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
