@@ -175,7 +175,8 @@ instructions! {
     Long "long" (DW A, K X);
     Const "const" (DW A, Word X);
     Text "text" (DS A, Str X);
-    Null "null" (DR A) special;
+    /// Null (of `string`: the empty one) as a value of a type, which is no struct.
+    Null "null" (DR A, Ty X) special;
 
     // 32-bit integers: `int` and, where the sign does not matter, `uint`.
     AddInt "add.int" (DW A, W B, W C);
@@ -222,6 +223,7 @@ instructions! {
     DivDouble "div.double" (DW A, W B, W C);
     ModDouble "mod.double" (DW A, W B, W C);
     NegDouble "neg.double" (DW A, W B);
+    SqrtDouble "sqrt.double" (DW A, W B);
 
     // Conversions. The result is canonical; from `uint`, `char` and unsigned narrow types a word is
     // also the `long` of its value, from `byte` and `short` also the `int`.
@@ -289,12 +291,16 @@ instructions! {
     JumpNotNull "jump.notnull" (R A, J X);
     JumpEq "jump.eq" (W A, W B, J C);
     JumpNe "jump.ne" (W A, W B, J C);
+    JumpEqRef "jump.eq.ref" (R A, R B, J C);
+    JumpNeRef "jump.ne.ref" (R A, R B, J C);
     JumpLtInt "jump.lt.int" (W A, W B, J C);
     JumpLeInt "jump.le.int" (W A, W B, J C);
     JumpLtLong "jump.lt.long" (W A, W B, J C);
     JumpLeLong "jump.le.long" (W A, W B, J C);
     JumpLtUlong "jump.lt.ulong" (W A, W B, J C);
     JumpLeUlong "jump.le.ulong" (W A, W B, J C);
+    JumpEqDouble "jump.eq.double" (W A, W B, J C);
+    JumpNeDouble "jump.ne.double" (W A, W B, J C);
     JumpLtDouble "jump.lt.double" (W A, W B, J C);
     JumpLeDouble "jump.le.double" (W A, W B, J C);
     JumpNotLtDouble "jump.notlt.double" (W A, W B, J C);
@@ -311,12 +317,17 @@ instructions! {
     JumpLeLongK "jump.le.long.k" (W A, K B, J C);
     JumpGtLongK "jump.gt.long.k" (W A, K B, J C);
     JumpGeLongK "jump.ge.long.k" (W A, K B, J C);
+    /// To the table's target for the 64 bits of `a`, by their wrapping distance from the first.
     Switch "switch" (W A, Sw X) special;
 
     // Backward jumps: the back-edges of loops, which count.
     Loop "loop" (J X);
     LoopIf "loop.if" (W A, J X);
     LoopIfNot "loop.ifnot" (W A, J X);
+    LoopNotNull "loop.notnull" (R A, J X);
+    LoopNe "loop.ne" (W A, W B, J C);
+    LoopNeIntK "loop.ne.int.k" (W A, K B, J C);
+    LoopNeLongK "loop.ne.long.k" (W A, K B, J C);
     LoopLtInt "loop.lt.int" (W A, W B, J C);
     LoopLeInt "loop.le.int" (W A, W B, J C);
     LoopLtIntK "loop.lt.int.k" (W A, K B, J C);
@@ -325,6 +336,12 @@ instructions! {
     LoopGeIntK "loop.ge.int.k" (W A, K B, J C);
     LoopLtLong "loop.lt.long" (W A, W B, J C);
     LoopLeLong "loop.le.long" (W A, W B, J C);
+    LoopLtLongK "loop.lt.long.k" (W A, K B, J C);
+    LoopLeLongK "loop.le.long.k" (W A, K B, J C);
+    LoopGtLongK "loop.gt.long.k" (W A, K B, J C);
+    LoopGeLongK "loop.ge.long.k" (W A, K B, J C);
+    LoopLtDouble "loop.lt.double" (W A, W B, J C);
+    LoopLeDouble "loop.le.double" (W A, W B, J C);
     /// `a = a + 1`, then back if `a < b`.
     LoopIncLtInt "loop.inc.lt.int" (W A, W B, J C) special;
     /// `a = a + 1`, then back if `a <= b`.
@@ -333,6 +350,12 @@ instructions! {
     LoopIncLtIntK "loop.inc.lt.int.k" (W A, K B, J C) special;
     /// `a = a + 1`, then back if `a <= k`.
     LoopIncLeIntK "loop.inc.le.int.k" (W A, K B, J C) special;
+    /// `a = a - 1`, then back if `a >= k`.
+    LoopDecGeIntK "loop.dec.ge.int.k" (W A, K B, J C) special;
+    /// `a = a + 1`, then back if `a < b`, in 64 bits.
+    LoopIncLtLong "loop.inc.lt.long" (W A, W B, J C) special;
+    /// `a = a + 1`, then back if `a < k`, in 64 bits.
+    LoopIncLtLongK "loop.inc.lt.long.k" (W A, K B, J C) special;
 
     // Objects.
     /// A new object or struct: fields zero, fields of struct types new structs.
@@ -408,6 +431,8 @@ instructions! {
 
     // Calls and returns.
     Call "call" (Call A, Fun X) special;
+    /// Calls a method that is known: throws if the receiver, in `a`, is null.
+    CallMethod "call.method" (Call A, Fun X) special;
     CallVirtual "call.virtual" (Call A, Slot B) special;
     CallInterface "call.interface" (Call A, Sel X) special;
     /// Calls the function value in `b`; its arguments begin at `a + 1`.
@@ -415,6 +440,8 @@ instructions! {
     CallNative "call.native" (Call A, Nat X) special;
     /// Returns the register's value, of whatever kind.
     Return "return" (W A) special;
+    /// Returns the word of a 32-bit constant, as `Int` makes it.
+    ReturnInt "return.int" (K X) special;
     ReturnVoid "return.void" () special;
 
     // Exceptions.
