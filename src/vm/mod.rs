@@ -1,5 +1,6 @@
 //! The virtual machine of the script language.
 
+pub(crate) mod disasm;
 pub(crate) mod library;
 pub(crate) mod module;
 pub(crate) mod native;

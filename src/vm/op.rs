@@ -24,7 +24,7 @@
 //! | `W` / `R` / `S` | register read: a word / any reference, null included / a string |
 //! | `K` | a signed constant of 16 (`b`, `c`) or 32 bits (`x`) |
 //! | `U` | an unsigned constant |
-//! | `J` | a jump relative to the next instruction: forward, or backward in `Loop…`; 16 or 32 bits |
+//! | `J` | a signed distance from the next instruction: negative in `Loop…` (-1 is the instruction itself), else 0 or more; 16 or 32 bits |
 //! | `Str` `Word` `Ty` `Cls` `Fun` `Nat` `Sel` `Slot` `Fld` `Sw` `Exc` | an index: text constant, word constant, type, class, function, native import, selector, virtual slot, field, switch table, exception class |
 //! | `Call` | the register that becomes the callee's `base[0]` |
 
@@ -108,6 +108,32 @@ impl Code {
         (self.0 >> 32) as u32
     }
 
+    /// The field at a place, without a sign.
+    pub const fn field(self, place: Place) -> u32 {
+        match place {
+            Place::A => self.a() as u32,
+            Place::B => self.b() as u32,
+            Place::C => self.c() as u32,
+            Place::X => self.x(),
+        }
+    }
+
+    /// The field at a place, with a sign.
+    pub const fn signed(self, place: Place) -> i32 {
+        match place {
+            Place::X => self.x() as i32,
+            _ => self.field(place) as u16 as i16 as i32,
+        }
+    }
+
+    /// Where the instruction, which stands at an index, jumps to: `None` if it is no jump, or if the
+    /// target lies before the beginning.
+    pub fn jump_target(self, at: usize) -> Option<usize> {
+        let op = self.op()?;
+        let &(_, place) = op.operands().iter().find(|(operand, _)| *operand == Operand::J)?;
+        (at + 1).checked_add_signed(self.signed(place) as isize)
+    }
+
     /// The operation, if the number is one.
     pub fn op(self) -> Option<Op> {
         Op::from_number(self.number())
@@ -162,6 +188,19 @@ impl Op {
     /// The operation with a number.
     pub fn from_number(number: u16) -> Option<Op> {
         Op::ALL.get(number as usize).copied()
+    }
+
+    /// Whether it jumps backward, and so counts.
+    pub fn is_loop(self) -> bool {
+        (Op::Loop as u16..=Op::LoopIncLeIntK as u16).contains(&(self as u16))
+    }
+
+    /// Whether the next instruction is never reached from this one.
+    pub fn ends(self) -> bool {
+        matches!(
+            self,
+            Op::Jump | Op::Switch | Op::Loop | Op::Return | Op::ReturnVoid | Op::Throw | Op::Raise
+        )
     }
 }
 
@@ -462,6 +501,18 @@ mod tests {
         let code = Code::ax(Op::Int, 7, -1i32 as u32);
         assert_eq!((code.op(), code.a(), code.x() as i32), (Some(Op::Int), 7, -1));
         assert_eq!(Op::from_number(Op::ALL.len() as u16), None);
+    }
+
+    #[test]
+    fn a_jump_counts_from_the_next_instruction() {
+        let forward = Code::abc(Op::JumpLtInt, 1, 2, 3);
+        let backward = Code::abc(Op::LoopLtInt, 1, 2, -3i16 as u16);
+        assert_eq!((forward.jump_target(10), backward.jump_target(10)), (Some(14), Some(8)));
+        assert_eq!(Code::ax(Op::Loop, 0, -12i32 as u32).jump_target(10), None);
+        assert_eq!(Code::ax(Op::Int, 0, 12).jump_target(10), None);
+        for &op in Op::ALL {
+            assert_eq!(op.is_loop(), op.text().starts_with("loop"), "{op:?}");
+        }
     }
 
     #[test]

@@ -391,14 +391,21 @@ impl TypeTable {
         }
     }
 
-    /// The type as a script would write it.
+    /// The type as a script would write it. Total: ids that are not of this table show as `?`, and
+    /// what is nested deeper or is longer than any program needs is cut.
     pub fn name(&self, id: TypeId) -> String {
         let mut text = String::new();
-        self.write_name(id, &mut text);
+        self.write_name(id, 0, &mut text);
         text
     }
 
-    fn write_name(&self, id: TypeId, text: &mut String) {
+    fn write_name(&self, id: TypeId, depth: usize, text: &mut String) {
+        const DEPTH: usize = 64;
+        const LENGTH: usize = 4096;
+        if depth > DEPTH || text.len() > LENGTH {
+            text.push('…');
+            return;
+        }
         let generic = |text: &mut String, name: &str, args: &[TypeId]| {
             text.push_str(name);
             text.push('<');
@@ -406,11 +413,16 @@ impl TypeTable {
                 if i > 0 {
                     text.push_str(", ");
                 }
-                self.write_name(arg, text);
+                self.write_name(arg, depth + 1, text);
             }
             text.push('>');
         };
-        match self.get(id) {
+        let known = |text: &mut String, name: Option<&str>| text.push_str(name.unwrap_or("?"));
+        let Some(ty) = self.types.get(id.0 as usize) else {
+            text.push('?');
+            return;
+        };
+        match ty {
             Type::Void => text.push_str("void"),
             Type::Null => text.push_str("null"),
             Type::Bool => text.push_str("bool"),
@@ -427,11 +439,15 @@ impl TypeTable {
             Type::Char => text.push_str("char"),
             Type::String => text.push_str("string"),
             Type::Object => text.push_str("Object"),
-            Type::Enum(id) => text.push_str(&self.enums[id.0 as usize].name),
-            Type::Struct(id) | Type::Class(id) => text.push_str(&self.class(*id).name),
-            Type::Interface(id) => text.push_str(&self.interfaces[id.0 as usize].name),
+            Type::Enum(id) => known(text, self.enums.get(id.0 as usize).map(|e| &*e.name)),
+            Type::Struct(id) | Type::Class(id) => {
+                known(text, self.classes.get(id.0 as usize).map(|c| &*c.name));
+            }
+            Type::Interface(id) => {
+                known(text, self.interfaces.get(id.0 as usize).map(|i| &*i.name));
+            }
             &Type::Array(element) => {
-                self.write_name(element, text);
+                self.write_name(element, depth + 1, text);
                 text.push_str("[]");
             }
             &Type::List(t) => generic(text, "List", &[t]),
@@ -442,10 +458,13 @@ impl TypeTable {
             Type::Opaque(opaque) => text.push_str(&format!("{opaque:?}")),
             Type::Func(signature) => {
                 text.push_str("func<");
-                self.write_name(signature.result, text);
+                self.write_name(signature.result, depth + 1, text);
                 for param in &signature.params {
                     text.push_str(if param.out { ", out " } else { ", " });
-                    self.write_name(param.ty, text);
+                    self.write_name(param.ty, depth + 1, text);
+                    if text.len() > LENGTH {
+                        break;
+                    }
                 }
                 text.push('>');
             }

@@ -4,8 +4,8 @@
 //! It is what the compiler makes, what `pirn build` writes and what a virtual machine loads. Nothing
 //! in it is trusted: the verifier decides whether it may run.
 
-use super::op::Code;
-use super::types::{ExceptionClass, FunctionId, Signature, TypeId, TypeTable};
+use crate::vm::op::Code;
+use crate::vm::types::{ExceptionClass, FunctionId, Signature, TypeId, TypeTable};
 
 /// A compiled program.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +67,7 @@ pub struct Handler {
     pub target: u32,
     /// Takes the exception.
     pub register: u16,
-    /// Which exceptions: an exception class, or [`known::EXCEPTION`](super::types::known::EXCEPTION)
+    /// Which exceptions: an exception class, or [`known::EXCEPTION`](crate::vm::types::known::EXCEPTION)
     /// for all.
     pub ty: TypeId,
 }
