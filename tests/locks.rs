@@ -374,3 +374,25 @@ fn waiters_of_everything_end_with_their_runtime() {
     group.done();
     promise.set(1).unwrap();
 }
+
+#[test]
+fn more_os_threads_than_a_waker_keeps_in_mind_are_all_woken() {
+    let (barrier, group) = (Barrier::new(21), WaitGroup::new());
+    group.add(1);
+    std::thread::scope(|threads| {
+        let waiters: Vec<_> = (0..20)
+            .map(|_| {
+                let (barrier, group) = (&barrier, group.clone());
+                threads.spawn(move || {
+                    let leads = barrier.wait().is_leader();
+                    group.wait();
+                    leads
+                })
+            })
+            .collect();
+        let leads = barrier.wait().is_leader();
+        group.done();
+        let others = waiters.into_iter().map(|waiter| waiter.join().unwrap());
+        assert_eq!(others.chain([leads]).filter(|&leads| leads).count(), 1);
+    });
+}

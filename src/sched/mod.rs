@@ -8,7 +8,8 @@
 //! * `carrier`: the run queue, switching, waiting, the loop, the end;
 //! * `task`: the record of closure and result; `fiber`: a task on a stack;
 //! * `cancel`: cancellation, time limits, shields;
-//! * `word` and `wait`: the one parking primitive, `party`: whoever can wait on it;
+//! * `word` and `wait`: the one parking primitive, `party`: whoever can wait on it, `wakes`: waking
+//!   them when a lock has been given back;
 //! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of;
 //! * `deadlock`, `watchdog`, `hook`: reports; `stats`: counts; `fork`: what a child process may not do.
 
@@ -35,6 +36,7 @@ mod stats;
 mod task;
 mod timer;
 pub(crate) mod wait;
+pub(crate) mod wakes;
 mod watchdog;
 mod word;
 

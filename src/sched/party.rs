@@ -13,6 +13,7 @@ use super::carrier::Carrier;
 use super::mailbox::Mailbox;
 use super::task::Task;
 use super::wait::{Claim, Epoch, Manner, Outcome, Waiter};
+use super::wakes::Wakes;
 
 /// Identifies a fiber or an OS thread, uniquely in the process.
 ///
@@ -152,6 +153,22 @@ impl Party {
         }
     }
 
+    /// [`notify`](Self::notify) under the lock of a primitive: what takes a system call is left to
+    /// `wakes`.
+    #[inline]
+    pub(crate) fn notify_locked(&self, epoch: Epoch, outcome: Outcome, wakes: &mut Wakes) -> bool {
+        match self.waiter.claim(epoch, outcome) {
+            Claim::Lost => return false,
+            Claim::Parked => match self.carrier_here() {
+                // SAFETY: claimed just now.
+                Some(carrier) => unsafe { carrier.make_runnable(self.task_address()) },
+                None => wakes.add_task(self),
+            },
+            Claim::Blocked => wakes.add_thread(&raw const self.waiter),
+        }
+        true
+    }
+
     /// Asks the carrier of this task to cancel it.
     pub(crate) fn send_cancel(&self, task: PartyRef) {
         self.home.expect("only tasks are cancelled").send_cancel(task);
@@ -183,14 +200,28 @@ impl Party {
     /// Makes a task runnable whose parked wait the caller has claimed.
     #[inline]
     fn schedule(&self) {
-        let task: *const Task = (&raw const *self).cast();
-        match Carrier::current() {
-            // SAFETY: only tasks have a home, and a parked task is alive and has a fiber.
-            Some(carrier) if self.is_at_home(carrier.mailbox()) => unsafe {
-                carrier.make_runnable(task)
-            },
-            _ => self.home.expect("only tasks are parked").send(task),
+        match self.carrier_here() {
+            // SAFETY: the caller has claimed it, while it was parked.
+            Some(carrier) => unsafe { carrier.make_runnable(self.task_address()) },
+            None => self.send_home(),
         }
+    }
+
+    /// Hands a task whose parked wait was claimed to its carrier, which is another one.
+    pub(super) fn send_home(&self) {
+        self.home.expect("only tasks are parked").send(self.task_address());
+    }
+
+    /// The calling thread's carrier, if this is one of its tasks.
+    #[inline]
+    fn carrier_here<'a>(&self) -> Option<&'a Carrier> {
+        Carrier::current().filter(|carrier| self.is_at_home(carrier.mailbox()))
+    }
+
+    /// Where the task lies that this is the header of.
+    #[inline]
+    fn task_address(&self) -> *const Task {
+        (&raw const *self).cast()
     }
 }
 

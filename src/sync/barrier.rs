@@ -13,6 +13,7 @@ use super::spin::Spin;
 use super::waiters::{self, Record, Waiters};
 use crate::sched::cancel::check_cancelled;
 use crate::sched::clock::Instant;
+use crate::sched::wakes::Wakes;
 use crate::sched::{Resource, ResourceKind};
 
 static KIND: ResourceKind = ResourceKind::without_holder("at a barrier");
@@ -88,10 +89,11 @@ impl Barrier {
     /// Waits until the group is complete, at most until this instant. `None`: the time was up, and
     /// the caller does not count as having arrived.
     pub fn wait_deadline(&self, deadline: Instant) -> Option<BarrierWaitResult> {
+        let mut wakes = Wakes::new();
         let mut state = self.state.lock();
         if state.arrived + 1 >= self.size {
             state.arrived = 0;
-            state.queue.notify_all(|record| record.value.set(Some(())));
+            state.queue.notify_all(|record| record.value.set(Some(())), &mut wakes);
             return Some(BarrierWaitResult(true));
         }
         state.arrived += 1;

@@ -17,6 +17,7 @@ use super::waiters::{self, Record, Waiters};
 use crate::sched::cancel::check_cancelled;
 use crate::sched::clock::Instant;
 use crate::sched::wait::Outcome;
+use crate::sched::wakes::Wakes;
 use crate::sched::{Resource, ResourceKind};
 
 static KIND: ResourceKind = ResourceKind::without_holder("for a notification");
@@ -185,12 +186,14 @@ impl Condvar {
 
     /// Ends the wait of the one that has waited for longest, if anybody waits.
     pub fn notify_one(&self) {
-        self.queue.lock().notify_one(|_| {}, |_| {});
+        let mut wakes = Wakes::new();
+        self.queue.lock().notify_one(|_| {}, |_| {}, &mut wakes);
     }
 
     /// Ends the wait of everybody who waits now.
     pub fn notify_all(&self) {
-        self.queue.lock().notify_all(|_| {});
+        let mut wakes = Wakes::new();
+        self.queue.lock().notify_all(|_| {}, &mut wakes);
     }
 
     /// One wait. On return the mutex is held; unwinds without it if the wait is called off, and it

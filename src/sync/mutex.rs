@@ -23,6 +23,7 @@ use crate::sched::carrier::{Carrier, current_party};
 use crate::sched::clock::Instant;
 use crate::sched::party::ThreadId;
 use crate::sched::wait::Outcome;
+use crate::sched::wakes::Wakes;
 use crate::sched::{Resource, ResourceKind};
 
 const FREE: u64 = 0;
@@ -151,6 +152,7 @@ impl RawMutex {
 
     #[cold]
     fn unlock_slow(&self) {
+        let mut wakes = Wakes::new();
         let mut queue = self.queue.lock();
         let mut next = FREE;
         // Relaxed: the claim that wakes the next holder orders what we did before it; and so that
@@ -159,7 +161,7 @@ impl RawMutex {
             next = record.value.take().expect("a waiter brings its id").to_bits();
             self.state.store(next | CONTENDED, Ordering::Relaxed);
         };
-        if !queue.notify_one(hand_over, |_| {}) {
+        if !queue.notify_one(hand_over, |_| {}, &mut wakes) {
             // Release: as in `unlock`.
             self.state.store(FREE, Ordering::Release);
         }

@@ -18,6 +18,7 @@ use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
 use crate::sched::party::ThreadId;
 use crate::sched::wait::Outcome;
+use crate::sched::wakes::Wakes;
 use crate::sched::{Resource, ResourceKind};
 
 const INCOMPLETE: u8 = 0;
@@ -280,11 +281,12 @@ impl Drop for Run<'_> {
             self.once.poison.set();
         }
         let state = if self.end == Ok(true) { COMPLETE } else { INCOMPLETE };
+        let mut wakes = Wakes::new();
         let mut inner = self.once.inner.lock();
         inner.runner = None;
         // Release: what the initialiser did is visible to whoever sees that it is complete.
         self.once.state.store(state, Ordering::Release);
-        inner.queue.notify_all(|_| {});
+        inner.queue.notify_all(|_| {}, &mut wakes);
     }
 }
 

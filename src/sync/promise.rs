@@ -22,6 +22,7 @@ use crate::sched::cancel::check_cancelled;
 use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
 use crate::sched::wait::Outcome;
+use crate::sched::wakes::Wakes;
 use crate::sched::{self, Resource, ResourceKind, Waiting};
 
 static KIND: ResourceKind = ResourceKind::without_holder("for a promise to be settled");
@@ -90,6 +91,7 @@ impl<T> Shared<T> {
 
     /// Settles it, unless it is; then the result comes back.
     fn settle(&self, result: Result<T, PromiseError>) -> Result<(), Result<T, PromiseError>> {
+        let mut wakes = Wakes::new();
         let mut queue = self.queue.lock();
         // Relaxed: under the lock.
         if self.settled.load(Ordering::Relaxed) {
@@ -100,8 +102,10 @@ impl<T> Shared<T> {
         // Release: pairs with `result`.
         self.settled.store(true, Ordering::Release);
         let wakers = mem::take(&mut queue.wakers);
-        queue.waiters.notify_all(|_| {});
+        queue.waiters.notify_all(|_| {}, &mut wakes);
         drop(queue);
+        // Those that block come before those that poll.
+        drop(wakes);
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
         Ok(())
     }

@@ -27,6 +27,7 @@ use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
 use crate::sched::party::ThreadId;
 use crate::sched::wait::Outcome;
+use crate::sched::wakes::Wakes;
 use crate::sched::{Resource, ResourceKind};
 
 /// What a waiter wants; the `kind` of its record.
@@ -114,11 +115,11 @@ impl State {
     }
 
     /// Lets in whoever fits, from the head of the queue.
-    fn admit(&mut self) {
+    fn admit(&mut self, wakes: &mut Wakes) {
         while let Some(kind) = self.queue.peek().map(|record| record.kind).filter(|&k| self.fits(k))
         {
             let mut id = None;
-            let woken = self.queue.notify_first(|record| id = record.value.take());
+            let woken = self.queue.notify_first(|record| id = record.value.take(), wakes);
             // It cannot do anything about it before we give the inner lock back.
             if woken == Some(true) {
                 self.enter(kind, id.expect("a waiter brings its id"));
@@ -328,10 +329,11 @@ impl<T: ?Sized> RwLock<T> {
         state.queue.push(record.as_ref());
         drop(state);
         let outcome = waiters::wait(record.as_ref(), &self.resource, deadline, |unlink| {
+            let mut wakes = Wakes::new();
             let mut state = self.state.lock();
             unlink(&mut state.queue);
             // It may have stood in the way of those behind it.
-            state.admit();
+            state.admit(&mut wakes);
         });
         check_cancelled(outcome);
         (outcome == Outcome::Notified).then_some(id)
@@ -339,9 +341,10 @@ impl<T: ?Sized> RwLock<T> {
 
     #[inline]
     fn leave(&self, kind: usize, id: ThreadId) {
+        let mut wakes = Wakes::new();
         let mut state = self.state.lock();
         state.leave(kind, id);
-        state.admit();
+        state.admit(&mut wakes);
     }
 }
 
@@ -378,10 +381,11 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// queue are let in.
     pub fn downgrade(guard: Self) -> RwLockReadGuard<'a, T> {
         let RwLockWriteGuard { lock, id, .. } = *std::mem::ManuallyDrop::new(guard);
+        let mut wakes = Wakes::new();
         let mut state = lock.state.lock();
         state.leave(WRITE, id);
         state.enter(READ, id);
-        state.admit();
+        state.admit(&mut wakes);
         drop(state);
         RwLockReadGuard { lock, id, stays: PhantomData }
     }

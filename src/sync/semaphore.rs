@@ -21,6 +21,7 @@ use super::waiters::{self, Record, Waiters};
 use crate::sched::cancel::check_cancelled;
 use crate::sched::clock::Instant;
 use crate::sched::wait::Outcome;
+use crate::sched::wakes::Wakes;
 use crate::sched::{Resource, ResourceKind};
 
 static KIND: ResourceKind = ResourceKind::without_holder("for permits of a semaphore");
@@ -82,11 +83,11 @@ struct State {
 
 impl State {
     /// Serves the requests at the head of the queue for which there are permits.
-    fn admit(&mut self) {
+    fn admit(&mut self, wakes: &mut Wakes) {
         while let Some(wanted) = self.queue.peek().map(|record| record.kind)
             && wanted <= self.available
         {
-            if self.queue.notify_first(|_| {}) == Some(true) {
+            if self.queue.notify_first(|_| {}, wakes) == Some(true) {
                 self.available -= wanted;
             }
         }
@@ -268,6 +269,7 @@ impl Semaphore {
     ///
     /// When there would be more than the maximum, those counted that are held.
     pub fn add_permits(&self, permits: usize) -> Result<(), AddPermitsError> {
+        let mut wakes = Wakes::new();
         let mut state = self.state.lock();
         if permits > self.maximum - state.existing {
             let (added, existing, maximum) = (permits, state.existing, self.maximum);
@@ -275,7 +277,7 @@ impl Semaphore {
         }
         state.existing += permits;
         state.available += permits;
-        state.admit();
+        state.admit(&mut wakes);
         Ok(())
     }
 
@@ -317,10 +319,11 @@ impl Semaphore {
         state.queue.push(record.as_ref());
         drop(state);
         let outcome = waiters::wait(record.as_ref(), &self.resource, deadline, |unlink| {
+            let mut wakes = Wakes::new();
             let mut state = self.state.lock();
             unlink(&mut state.queue);
             // It may have stood in the way of those behind it.
-            state.admit();
+            state.admit(&mut wakes);
         });
         check_cancelled(outcome);
         match outcome {
@@ -356,9 +359,10 @@ impl SemaphorePermit<'_> {
 impl Drop for SemaphorePermit<'_> {
     #[inline]
     fn drop(&mut self) {
+        let mut wakes = Wakes::new();
         let mut state = self.semaphore.state.lock();
         state.available += self.permits;
-        state.admit();
+        state.admit(&mut wakes);
     }
 }
 

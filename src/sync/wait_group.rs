@@ -14,6 +14,7 @@ use super::waiters::{self, Record, Waiters};
 use crate::sched::cancel::check_cancelled;
 use crate::sched::clock::Instant;
 use crate::sched::wait::Outcome;
+use crate::sched::wakes::Wakes;
 use crate::sched::{Resource, ResourceKind};
 
 static KIND: ResourceKind = ResourceKind::without_holder("for a wait group to be done");
@@ -91,12 +92,13 @@ impl WaitGroup {
     ///
     /// When the count is zero.
     pub fn done(&self) {
+        let mut wakes = Wakes::new();
         let mut state = self.shared.state.lock();
         let rest = state.count.checked_sub(1);
         if let Some(rest) = rest {
             state.count = rest;
             if rest == 0 {
-                state.queue.notify_all(|_| {});
+                state.queue.notify_all(|_| {}, &mut wakes);
             }
         }
         drop(state);

@@ -8,8 +8,9 @@
 //!   waiter                                        notifier
 //!   lock; not ready: push a record; unlock        lock; pop the first record
 //!   sched::wait                                   put what it gets into the record
-//!   ended by notify: the record is out            claim it: true: it has it; wake it
+//!   ended by notify: the record is out            claim it: true: it has it
 //!   else: lock; take the record out; unlock       false: it is leaving: try the next one
+//!                                                 unlock; wake it
 //! ```
 //!
 //! A record is claimed under the lock, after it was popped and filled. So a waiter that finds itself
@@ -26,6 +27,7 @@ use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
 use crate::sched::party::Party;
 use crate::sched::wait::{Epoch, Outcome};
+use crate::sched::wakes::Wakes;
 use crate::sched::{self, Resource, Waiting};
 
 /// Where a record stands. Under the primitive's lock.
@@ -167,6 +169,7 @@ impl<T> Waiters<T> {
         &mut self,
         mut hand_over: impl FnMut(&Record<T>),
         mut take_back: impl FnMut(&Record<T>),
+        wakes: &mut Wakes,
     ) -> bool {
         while let Some(record) = self.first {
             // SAFETY: queued records are alive; a leaving waiter needs our lock to go.
@@ -174,7 +177,7 @@ impl<T> Waiters<T> {
             self.unlink(record);
             record.place.set(Place::Chosen);
             hand_over(record);
-            if record.party().notify(record.epoch, Outcome::Notified) {
+            if record.party().notify_locked(record.epoch, Outcome::Notified, wakes) {
                 return true;
             }
             record.place.set(Place::Out);
@@ -188,13 +191,17 @@ impl<T> Waiters<T> {
     ///
     /// For primitives whose waiters do not all want the same: with the next one begins a new
     /// decision.
-    pub(crate) fn notify_first(&mut self, hand_over: impl FnOnce(&Record<T>)) -> Option<bool> {
+    pub(crate) fn notify_first(
+        &mut self,
+        hand_over: impl FnOnce(&Record<T>),
+        wakes: &mut Wakes,
+    ) -> Option<bool> {
         // SAFETY: as in `notify_one`.
         let record = unsafe { self.first?.as_ref() };
         self.unlink(record);
         record.place.set(Place::Chosen);
         hand_over(record);
-        let woken = record.party().notify(record.epoch, Outcome::Notified);
+        let woken = record.party().notify_locked(record.epoch, Outcome::Notified, wakes);
         if !woken {
             record.place.set(Place::Out);
         }
@@ -202,8 +209,8 @@ impl<T> Waiters<T> {
     }
 
     /// Ends the wait of everybody, in order.
-    pub(crate) fn notify_all(&mut self, mut hand_over: impl FnMut(&Record<T>)) {
-        while self.notify_one(&mut hand_over, |_| {}) {}
+    pub(crate) fn notify_all(&mut self, mut hand_over: impl FnMut(&Record<T>), wakes: &mut Wakes) {
+        while self.notify_one(&mut hand_over, |_| {}, wakes) {}
     }
 }
 

@@ -24,6 +24,7 @@ use super::error::{SendTimeoutError, TrySendError};
 use crate::sched::cancel::check_cancelled;
 use crate::sched::clock::Instant;
 use crate::sched::wait::Outcome;
+use crate::sched::wakes::Wakes;
 use crate::sched::{Resource, ResourceKind};
 use crate::sync::spin::{Spin, SpinGuard};
 use crate::sync::waiters::{self, Record, Waiters};
@@ -70,23 +71,23 @@ pub(crate) enum Nothing {
 impl<T> State<T> {
     /// Takes the first value that is there; a waiting sender may put its own into the buffer then.
     #[inline(always)]
-    pub(crate) fn take(&mut self) -> Result<T, Nothing> {
+    pub(crate) fn take(&mut self, wakes: &mut Wakes) -> Result<T, Nothing> {
         match self.buffer.pop_front() {
             Some(value) => {
                 if !self.senders.is_empty() {
-                    let next = self.take_from_sender();
+                    let next = self.take_from_sender(wakes);
                     self.buffer.extend(next);
                 }
                 Ok(value)
             }
-            None => self.take_unbuffered(),
+            None => self.take_unbuffered(wakes),
         }
     }
 
     #[inline(always)]
-    fn take_unbuffered(&mut self) -> Result<T, Nothing> {
+    fn take_unbuffered(&mut self, wakes: &mut Wakes) -> Result<T, Nothing> {
         if !self.senders.is_empty()
-            && let Some(value) = self.take_from_sender()
+            && let Some(value) = self.take_from_sender(wakes)
         {
             return Ok(value);
         }
@@ -94,23 +95,31 @@ impl<T> State<T> {
     }
 
     /// Takes the value of the first waiting sender, whose wait that ends.
-    fn take_from_sender(&mut self) -> Option<T> {
+    fn take_from_sender(&mut self, wakes: &mut Wakes) -> Option<T> {
         let value = Cell::new(None);
-        self.senders
-            .notify_one(|sender| sender.value.swap(&value), |sender| sender.value.swap(&value));
+        self.senders.notify_one(
+            |sender| sender.value.swap(&value),
+            |sender| sender.value.swap(&value),
+            wakes,
+        );
         value.into_inner()
     }
 
     /// Hands the value to the first waiting receiver, whose wait that ends, or puts it into the
     /// buffer.
     #[inline(always)]
-    pub(crate) fn put(&mut self, value: T, capacity: usize) -> Result<(), TrySendError<T>> {
+    pub(crate) fn put(
+        &mut self,
+        value: T,
+        capacity: usize,
+        wakes: &mut Wakes,
+    ) -> Result<(), TrySendError<T>> {
         if self.closed {
             return Err(TrySendError::Disconnected(value));
         }
         let mut value = value;
         if !self.receivers.is_empty() {
-            match self.hand_to_receiver(value) {
+            match self.hand_to_receiver(value, wakes) {
                 None => return Ok(()),
                 Some(left) => value = left,
             }
@@ -125,11 +134,12 @@ impl<T> State<T> {
 
     /// Gives the value back if all receivers that wait are leaving.
     #[inline(always)]
-    fn hand_to_receiver(&mut self, value: T) -> Option<T> {
+    fn hand_to_receiver(&mut self, value: T, wakes: &mut Wakes) -> Option<T> {
         let value = Cell::new(Some(value));
         self.receivers.notify_one(
             |receiver| receiver.value.swap(&value),
             |receiver| receiver.value.swap(&value),
+            wakes,
         );
         value.into_inner()
     }
@@ -162,13 +172,15 @@ impl<T> Channel<T> {
 
     #[inline]
     pub(crate) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        self.state.lock().put(value, self.capacity)
+        let mut wakes = Wakes::new();
+        self.state.lock().put(value, self.capacity, &mut wakes)
     }
 
     #[inline]
     pub(crate) fn try_recv(&self) -> Result<T, Nothing> {
+        let mut wakes = Wakes::new();
         let mut state = self.state.lock();
-        let taken = state.take();
+        let taken = state.take(&mut wakes);
         let outgrown = state.outgrown();
         drop(state);
         drop(outgrown);
@@ -177,8 +189,9 @@ impl<T> Channel<T> {
 
     #[inline(always)]
     pub(super) fn send(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+        let mut wakes = Wakes::new();
         let mut state = self.state.lock();
-        match state.put(value, self.capacity) {
+        match state.put(value, self.capacity, &mut wakes) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(value)) => self.wait_to_send(state, value, deadline),
             Err(TrySendError::Disconnected(value)) => Err(SendTimeoutError::Disconnected(value)),
@@ -209,8 +222,9 @@ impl<T> Channel<T> {
 
     #[inline(always)]
     pub(super) fn recv(&self, deadline: Instant) -> Result<T, Nothing> {
+        let mut wakes = Wakes::new();
         let mut state = self.state.lock();
-        match state.take() {
+        match state.take(&mut wakes) {
             Err(Nothing::Empty) => self.wait_to_recv(state, deadline),
             taken => {
                 let outgrown = state.outgrown();
@@ -244,13 +258,14 @@ impl<T> Channel<T> {
 
     /// Lets nothing more in, and ends all waits. False: it was closed already.
     pub(super) fn close(&self) -> bool {
+        let mut wakes = Wakes::new();
         let mut state = self.state.lock();
         if mem::replace(&mut state.closed, true) {
             return false;
         }
         // What they find in their records tells them: a receiver nothing, a sender its value.
-        state.receivers.notify_all(|_| {});
-        state.senders.notify_all(|_| {});
+        state.receivers.notify_all(|_| {}, &mut wakes);
+        state.senders.notify_all(|_| {}, &mut wakes);
         true
     }
 

@@ -30,6 +30,7 @@ use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
 use crate::sched::party::Party;
 use crate::sched::wait::{Epoch, Outcome};
+use crate::sched::wakes::Wakes;
 use crate::sched::{self, Resource, ResourceKind, Waiting};
 
 const OPEN: u8 = 0;
@@ -84,12 +85,12 @@ impl<T> Oneshot<T> {
         self.state.store(state, Ordering::Release);
     }
 
-    /// By the sender, under the lock: wakes the receiver if it waits.
+    /// By the sender, under the lock: ends the wait of the receiver, if it waits.
     #[inline]
-    fn notify(&self) {
+    fn notify(&self, wakes: &mut Wakes) {
         if let Some((party, epoch)) = self.waiter.take() {
             // SAFETY: a receiver that leaves takes its entry out first, for which it needs the lock.
-            unsafe { party.as_ref() }.notify(epoch, Outcome::Notified);
+            unsafe { party.as_ref() }.notify_locked(epoch, Outcome::Notified, wakes);
         }
     }
 
@@ -220,7 +221,8 @@ impl<T> OneshotSender<T> {
             // SAFETY: written above. The block is freed as `self` is dropped.
             return Err(SendError(unsafe { (*block.value.get()).assume_init_read() }));
         }
-        block.notify();
+        let mut wakes = Wakes::new();
+        block.notify(&mut wakes);
         block.unlock(SENT);
         mem::forget(self);
         Ok(())
@@ -237,7 +239,8 @@ impl<T> Drop for OneshotSender<T> {
     fn drop(&mut self) {
         let block = self.block();
         if block.lock() == LOCKED {
-            block.notify();
+            let mut wakes = Wakes::new();
+            block.notify(&mut wakes);
             block.unlock(HUNG_UP);
         } else {
             // SAFETY: the receiver is gone: it was for us to free it.

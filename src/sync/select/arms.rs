@@ -11,6 +11,7 @@ use super::{Arm, Operation, Withdrawn};
 use crate::sched::clock::Instant;
 use crate::sched::party::Party;
 use crate::sched::wait::Epoch;
+use crate::sched::wakes::Wakes;
 use crate::sync::channel::core::{Channel, Nothing, State};
 use crate::sync::channel::oneshot::Oneshot;
 use crate::sync::channel::{
@@ -122,9 +123,9 @@ impl<T> Arm for ReceiveArm<'_, T> {
         unsafe { self.channel.state.unlock() };
     }
 
-    unsafe fn attempt_locked(&self) -> bool {
+    unsafe fn attempt_locked(&self, wakes: &mut Wakes) -> bool {
         // SAFETY: the lock is held.
-        self.note(unsafe { state(self.channel) }.take())
+        self.note(unsafe { state(self.channel) }.take(wakes))
     }
 
     unsafe fn enqueue(&self, party: &Party, epoch: Epoch) {
@@ -244,10 +245,10 @@ impl<T> Arm for SendArm<'_, T> {
         unsafe { self.channel.state.unlock() };
     }
 
-    unsafe fn attempt_locked(&self) -> bool {
+    unsafe fn attempt_locked(&self, wakes: &mut Wakes) -> bool {
         let Some(value) = self.value.take() else { return false };
         // SAFETY: the lock is held.
-        self.note(unsafe { state(self.channel) }.put(value, self.channel.capacity))
+        self.note(unsafe { state(self.channel) }.put(value, self.channel.capacity, wakes))
     }
 
     unsafe fn enqueue(&self, party: &Party, epoch: Epoch) {
@@ -355,7 +356,7 @@ impl<T> Arm for OneshotArm<'_, T> {
         }
     }
 
-    unsafe fn attempt_locked(&self) -> bool {
+    unsafe fn attempt_locked(&self, _wakes: &mut Wakes) -> bool {
         !self.locked.get() && self.attempt()
     }
 

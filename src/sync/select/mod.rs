@@ -37,6 +37,7 @@ use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
 use crate::sched::party::Party;
 use crate::sched::wait::{Epoch, Outcome};
+use crate::sched::wakes::Wakes;
 use crate::sched::{self, Resource, ResourceKind, Waiting};
 
 pub use builder::{Select, SelectTimeoutError, SelectedOperation, TrySelectError};
@@ -76,7 +77,7 @@ trait Arm {
     /// # Safety
     ///
     /// This arm, or another one with that lock address, must have taken the lock.
-    unsafe fn attempt_locked(&self) -> bool {
+    unsafe fn attempt_locked(&self, _wakes: &mut Wakes) -> bool {
         false
     }
 
@@ -181,9 +182,10 @@ fn wait(arms: &[&dyn Arm], order: &mut [usize], deadline: Instant) -> Result<usi
 
     order.sort_unstable_by_key(|&arm| arms[arm].lock_address());
     let lockers = || order.chunk_by(|&a, &b| arms[a].lock_address() == arms[b].lock_address());
+    let mut wakes = Wakes::new();
     lockers().for_each(|same| arms[same[0]].lock());
     // SAFETY: all locks are taken, each by the first arm that has it.
-    let ready = (0..arms.len()).find(|&arm| unsafe { arms[arm].attempt_locked() });
+    let ready = (0..arms.len()).find(|&arm| unsafe { arms[arm].attempt_locked(&mut wakes) });
     let epoch = ready.is_none().then(|| party.begin());
     if let Some(epoch) = epoch {
         // SAFETY: as above. The arms are borrowed until they have been withdrawn below.
@@ -191,6 +193,7 @@ fn wait(arms: &[&dyn Arm], order: &mut [usize], deadline: Instant) -> Result<usi
     }
     // SAFETY: the same arms have taken the locks.
     lockers().for_each(|same| unsafe { arms[same[0]].unlock() });
+    drop(wakes);
     let Some(epoch) = epoch else { return ready.ok_or(Missed::NoneReady) };
 
     let resource = Resource::new(if arms.is_empty() { &NOTHING } else { &SELECT });

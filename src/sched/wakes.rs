@@ -1,0 +1,88 @@
+//! Wake-ups that are put off until the lock of a primitive has been given back.
+//!
+//! Whose wait ends is decided under the lock, by [claiming](super::word::Waiter::claim) it. What is
+//! left to do then may be a system call: to wake an OS thread, or another carrier. Done under the
+//! lock it would keep others spinning, and the woken one might run into the lock at once. A fiber of
+//! the caller's own carrier is made runnable on the spot, which is a matter of nanoseconds.
+//!
+//! A claimed fiber cannot go on, and so stays alive, until it has been handed to its carrier. A
+//! claimed OS thread may see the claim and be gone before it is woken: only its address is kept.
+
+use std::mem::MaybeUninit;
+
+use super::party::Party;
+use super::word::Waiter;
+
+/// How many are put off; those beyond are woken under the lock.
+const ROOM: usize = 8;
+
+#[derive(Clone, Copy)]
+enum Wake {
+    /// A thread that was blocked: an address only.
+    Thread(*const Waiter),
+    /// A task of another carrier that was parked.
+    Task(*const Party),
+}
+
+impl Wake {
+    fn perform(self) {
+        match self {
+            Wake::Thread(waiter) => Waiter::wake_blocked(waiter),
+            // SAFETY: it was claimed while it was parked, and nobody has made it runnable yet.
+            Wake::Task(task) => unsafe { (*task).send_home() },
+        }
+    }
+}
+
+/// Whom to wake when the lock is free again: made before it is taken, so that it is dropped after it
+/// has been given back. See the [module documentation](self).
+pub(crate) struct Wakes {
+    /// The first `count` are there.
+    put_off: [MaybeUninit<Wake>; ROOM],
+    count: usize,
+}
+
+impl Wakes {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Wakes { put_off: [MaybeUninit::uninit(); ROOM], count: 0 }
+    }
+
+    /// A thread whose blocked wait the caller has claimed.
+    pub(super) fn add_thread(&mut self, waiter: *const Waiter) {
+        self.add(Wake::Thread(waiter));
+    }
+
+    /// A task of another carrier whose parked wait the caller has claimed.
+    pub(super) fn add_task(&mut self, task: &Party) {
+        self.add(Wake::Task(task));
+    }
+
+    #[cold]
+    fn add(&mut self, wake: Wake) {
+        match self.put_off.get_mut(self.count) {
+            Some(place) => {
+                place.write(wake);
+                self.count += 1;
+            }
+            None => wake.perform(),
+        }
+    }
+
+    #[cold]
+    fn perform(&mut self) {
+        for wake in &self.put_off[..self.count] {
+            // SAFETY: the first `count` are there.
+            unsafe { wake.assume_init() }.perform();
+        }
+    }
+}
+
+impl Drop for Wakes {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.count > 0 {
+            self.perform();
+        }
+    }
+}
