@@ -128,6 +128,16 @@ pub(crate) fn is_cancelled() -> bool {
     fiber.is_some_and(|fiber| fiber.interrupts.get() & CANCELLED != 0)
 }
 
+/// Whether waits of the calling fiber are called off since it has been cancelled.
+pub(crate) fn is_calling_off() -> bool {
+    Carrier::current().is_some_and(|carrier| {
+        !carrier.is_closing()
+            && carrier.current_fiber().is_some_and(|fiber| {
+                fiber.interrupts.get() & CANCELLED != 0 && fiber.shields.get() == 0
+            })
+    })
+}
+
 /// How long a fiber may wait, and what it means when that time is up.
 pub(super) struct Allowance {
     pub(super) until: Instant,

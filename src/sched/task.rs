@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | `DONE` | the result is in place, or nobody wants it | the task, once |
 //! | `JOINER` | `joiner` holds the party to wake | the owner of the join handle |
+//! | `HERE` | the joiner is a fiber of the task's own carrier, which waits for nothing else | as above |
 //! | `DETACHED` | the join handle is gone: nobody will take the result | its drop |
 //! | `CANCELLED` | somebody has cancelled it; its fiber, if it has one, knows | its carrier |
 //! | `SCOPED` | the closure may hold borrows of a scope | `spawn`, before it is shared |
@@ -43,6 +44,7 @@ const JOINER: u8 = 2;
 const DETACHED: u8 = 4;
 const SCOPED: u8 = 8;
 const CANCELLED: u8 = 16;
+const HERE: u8 = 32;
 
 /// What a task's [`Stage`] holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +93,9 @@ const COUNTED: usize = 1;
 impl Joiner {
     const NOBODY: Joiner = Joiner { party: ptr::null(), epoch: Epoch::NEVER };
 
-    fn new(joiner: &Party, epoch: Epoch, task: &Party) -> Self {
+    fn new(joiner: &Party, epoch: Epoch, counted: bool) -> Self {
         let mut party = ptr::from_ref(joiner);
-        if !joiner.shares_home(task) {
+        if counted {
             mem::forget(PartyRef::share(joiner));
             party = party.map_addr(|address| address | COUNTED);
         }
@@ -425,7 +427,7 @@ impl Task {
         // SAFETY: alive by the runtime's reference.
         let task = unsafe { this.as_ref() };
         let seen = task.flags.load(Ordering::Acquire);
-        let joined_here = seen & JOINER != 0 && !task.joiner.get().is_counted();
+        let joined_here = seen & HERE != 0;
         let before = if joined_here {
             // The handle's owner waits on this same thread: nobody else changes the flags.
             task.flags.store(seen | DONE, Ordering::Release);
@@ -504,23 +506,26 @@ impl Task {
         self.flags.load(Ordering::Relaxed) & SCOPED != 0
     }
 
-    /// Registers the calling party, to be woken at the end. False: it has come already.
+    /// Registers the calling party, to be woken at the end. False: it has come already. `alone`: it
+    /// waits for nothing else besides.
     ///
     /// # Safety
     ///
-    /// By the owner of the join handle, once. If the wait is given up, `clear_joiner` must follow.
+    /// By the owner of the join handle, once at a time. If the wait is given up, `clear_joiner` must
+    /// follow.
     #[inline]
-    pub(crate) unsafe fn set_joiner(&self, joiner: &Party, epoch: Epoch) -> bool {
+    pub(crate) unsafe fn set_joiner(&self, joiner: &Party, epoch: Epoch, alone: bool) -> bool {
+        let here = alone && joiner.shares_home(&self.party);
         // Before JOINER is set the field is the handle's.
-        self.joiner.set(Joiner::new(joiner, epoch, &self.party));
-        let before = if self.joiner.get().is_counted() {
-            // AcqRel: publishes the field, or makes the result visible.
-            self.flags.fetch_or(JOINER, Ordering::AcqRel)
-        } else {
+        self.joiner.set(Joiner::new(joiner, epoch, !here));
+        let before = if here {
             // We are on the task's own carrier, where it ends: nobody else changes the flags now.
             let before = self.flags.load(Ordering::Relaxed);
-            self.flags.store(before | JOINER, Ordering::Relaxed);
+            self.flags.store(before | JOINER | HERE, Ordering::Relaxed);
             before
+        } else {
+            // AcqRel: publishes the field, or makes the result visible.
+            self.flags.fetch_or(JOINER, Ordering::AcqRel)
         };
         if before & DONE == 0 {
             return true;
@@ -537,7 +542,7 @@ impl Task {
     /// By the party that registered.
     pub(crate) unsafe fn clear_joiner(&self) {
         // AcqRel: as in `set_joiner`.
-        let before = self.flags.fetch_and(!JOINER, Ordering::AcqRel);
+        let before = self.flags.fetch_and(!(JOINER | HERE), Ordering::AcqRel);
         if before & DONE == 0 {
             // SAFETY: the task has not ended and will not look at the field any more.
             unsafe { self.joiner.replace(Joiner::NOBODY).done(|_, _| {}) };

@@ -36,7 +36,7 @@ impl<T> JoinHandle<T> {
     }
 
     #[inline]
-    pub(super) fn task(&self) -> &Task {
+    pub(crate) fn task(&self) -> &Task {
         // SAFETY: alive by our reference.
         unsafe { self.task.as_ref() }
     }
@@ -107,7 +107,7 @@ impl<T> JoinHandle<T> {
         let party = current_party();
         let epoch = party.begin();
         // SAFETY: `join` consumes the handle: this happens once.
-        if unsafe { self.task().set_joiner(party, epoch) } {
+        if unsafe { self.task().set_joiner(party, epoch, true) } {
             let waiting = Waiting::Join(self.task.as_ptr());
             sched::wait(party, epoch, waiting, Instant::FAR_FUTURE);
         } else {
@@ -120,6 +120,28 @@ impl<T> JoinHandle<T> {
             unsafe { self.task().clear_joiner() };
             check_cancelled(outcome);
         }
+    }
+}
+
+/// A handle that a select can join by.
+#[doc(hidden)]
+pub trait Joinable {
+    type Output;
+
+    fn __handle(&self) -> &JoinHandle<Self::Output>;
+
+    fn __join(self) -> Result<Self::Output>;
+}
+
+impl<T> Joinable for JoinHandle<T> {
+    type Output = T;
+
+    fn __handle(&self) -> &JoinHandle<T> {
+        self
+    }
+
+    fn __join(self) -> Result<T> {
+        self.join()
     }
 }
 

@@ -94,6 +94,8 @@ use crate::sched::{self, Waiting};
 pub use crate::sched::Cancelled;
 pub use crate::sched::party::ThreadId;
 pub use join::JoinHandle;
+#[doc(hidden)]
+pub use join::Joinable;
 pub(crate) use local::Locals;
 pub use local::{AccessError, LocalKey};
 pub use scope::{Scope, ScopedJoinHandle, scope};

@@ -8,7 +8,7 @@ use std::panic::{self, AssertUnwindSafe, Location};
 use std::rc::Rc;
 use std::thread::Result;
 
-use super::{Builder, JoinHandle, Thread, cannot_spawn};
+use super::{Builder, JoinHandle, Joinable, Thread, cannot_spawn};
 use crate::sched::cancel::is_call_off;
 use crate::sched::carrier::Carrier;
 use crate::sched::scope::Tally;
@@ -153,6 +153,18 @@ impl<T> ScopedJoinHandle<'_, T> {
         // SAFETY: moved out of a scoped handle that is not dropped.
         let handle = unsafe { ManuallyDrop::take(&mut this.handle) };
         handle.join()
+    }
+}
+
+impl<T> Joinable for ScopedJoinHandle<'_, T> {
+    type Output = T;
+
+    fn __handle(&self) -> &JoinHandle<T> {
+        &self.handle
+    }
+
+    fn __join(self) -> Result<T> {
+        self.join()
     }
 }
 

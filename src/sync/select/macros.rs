@@ -74,6 +74,13 @@ pub fn choose<const N: usize>(arms: [Erased<'_>; N], biased: bool, default: bool
 /// * `after(duration) => body` when so much time has passed since the select began to wait; `timeout`
 ///   is another name for it.
 /// * `at(instant) => body` when this time has come.
+/// * `join(ref mut slot) -> pattern => body` when the fiber has ended whose
+///   [handle](crate::thread::JoinHandle) is in a variable of type `Option<JoinHandle<T>>` (or
+///   [`ScopedJoinHandle`](crate::thread::ScopedJoinHandle)); matches what
+///   [`join`](crate::thread::JoinHandle::join) would return. The variable is `None` afterwards if this
+///   arm has won, and keeps the handle if not. While it is `None` the arm is never chosen.
+/// * `cancelled => body` when the calling fiber is [cancelled](crate::thread::JoinHandle::cancel):
+///   see [below](#cancellation).
 /// * `default => body` when nothing else can complete at once. There may be one.
 ///
 /// The body is an expression of the type of the whole `select!`. Patterns must be irrefutable. The
@@ -96,6 +103,56 @@ pub fn choose<const N: usize>(arms: [Erased<'_>; N], biased: bool, default: bool
 ///     send(full, ref mut letter) -> _ => unreachable!("nobody receives"),
 ///     default => assert_eq!(letter.as_deref(), Some("dear reader")),
 /// }
+/// ```
+///
+/// # Fibers
+///
+/// A fiber may be joined in a select; losing leaves it, its result and its handle as they were:
+///
+/// ```
+/// use pirn::{select, thread};
+/// use pirn::time::Duration;
+///
+/// pirn::run(|| {
+///     let mut worker = Some(thread::spawn(|| thread::sleep(Duration::from_secs(3600))));
+///     let result = loop {
+///         select! {
+///             join(ref mut worker) -> result => break result,
+///             after(Duration::from_millis(1)) => worker.as_ref().unwrap().cancel(),
+///         }
+///     };
+///     assert!(result.is_err() && worker.is_none());
+/// });
+/// ```
+///
+/// # Cancellation
+///
+/// A select in a fiber that is cancelled unwinds it, like every other wait, when nothing else can
+/// complete at once. With an arm `cancelled` it completes that one instead, and the body can bring
+/// things to an end: in a [`shield`](crate::thread::shield) if it has to wait for something, since the
+/// fiber stays cancelled, and its next wait unwinds it. (So the arm would complete at once in the next
+/// select, too: leave the loop.) Within a shield it never completes. A time limit, or the end of the
+/// runtime, is not a cancellation.
+///
+/// ```
+/// use pirn::sync::channel;
+/// use pirn::{select, thread};
+///
+/// pirn::run(|| {
+///     let (_sender, requests) = channel::bounded::<u32>(8);
+///     let server = thread::spawn(move || {
+///         let mut served = 0;
+///         loop {
+///             select! {
+///                 recv(requests) -> _ => served += 1,
+///                 cancelled => break served,
+///             }
+///         }
+///     });
+///     thread::yield_now();
+///     server.cancel();
+///     assert_eq!(server.join().unwrap(), 0);
+/// });
 /// ```
 ///
 /// # Which one wins
@@ -125,9 +182,10 @@ pub fn choose<const N: usize>(arms: [Erased<'_>; N], biased: bool, default: bool
 ///
 /// # When the wait is called off
 ///
-/// A fiber that waits when its runtime ends is unwound; values that it was sending stay in their
-/// slots, or are dropped. In a destructor in that unwind a select that would have to wait completes
-/// its first arm at once, as if the channel were disconnected, or the time had come. See
+/// A fiber that waits when its runtime ends, or that is cancelled, is unwound; values that it was
+/// sending stay in their slots, or are dropped. In a destructor in that unwind a select that would have to wait completes
+/// its first arm at once, as if the channel were disconnected, the fiber cancelled, or the time had
+/// come. See
 /// [`pirn::thread`](crate::thread).
 #[macro_export]
 macro_rules! select {
@@ -173,6 +231,15 @@ macro_rules! __select {
         $crate::__select!(@body $biased $arms $default
             [$crate::sync::select::__private::TimerArm::at($instant)] [()] $($rest)*)
     };
+    (@head $biased:tt $arms:tt $default:tt
+        join(ref mut $slot:expr $(,)?) -> $pattern:pat => $($rest:tt)*) => {
+        $crate::__select!(@body $biased $arms $default
+            [$crate::sync::select::__private::JoinArm::new(&mut $slot)] [$pattern] $($rest)*)
+    };
+    (@head $biased:tt $arms:tt $default:tt cancelled => $($rest:tt)*) => {
+        $crate::__select!(@body $biased $arms $default
+            [$crate::sync::select::__private::CancellationArm] [()] $($rest)*)
+    };
     (@head $biased:tt $arms:tt [] default => $($rest:tt)*) => {
         $crate::__select!(@default $biased $arms $($rest)*)
     };
@@ -182,7 +249,8 @@ macro_rules! __select {
     (@head $biased:tt $arms:tt $default:tt $($rest:tt)*) => {
         compile_error!(concat!(
             "expected one of `recv(receiver) -> pattern =>`, `send(sender, value) -> pattern =>`, \
-             `after(duration) =>`, `at(instant) =>`, `default =>`, found: ",
+             `join(ref mut slot) -> pattern =>`, `after(duration) =>`, `at(instant) =>`, \
+             `cancelled =>`, `default =>`, found: ",
             stringify!($($rest)*)
         ))
     };

@@ -22,10 +22,13 @@
 //! their order keeps two that lock from waiting for each other, and all others hold one lock at a
 //! time. No select ever pairs with itself: pairs are made by whoever looks, with those that queue.
 //!
-//! A deadline is an arm without a channel: it belongs to the wait.
+//! A deadline is an arm without a channel: it belongs to the wait. So does a cancellation. The end of
+//! a fiber is announced by the task itself, without a lock: it may come while we queue up, and is then
+//! as good as a notification.
 
 mod arms;
 mod builder;
+mod fibers;
 mod lots;
 mod macros;
 
@@ -46,6 +49,7 @@ pub use builder::{Select, SelectTimeoutError, SelectedOperation, TrySelectError}
 #[doc(hidden)]
 pub mod __private {
     pub use super::arms::{OneshotArm, ReceiveArm, SendArm, TimerArm};
+    pub use super::fibers::{CancellationArm, JoinArm};
     pub use super::macros::{Choice, Erased, Nobody, choose, nobody};
 }
 
@@ -101,6 +105,11 @@ trait Arm {
 
     /// Completes as if disconnected, or as if due. False: it cannot even that.
     fn call_off(&self) -> bool {
+        false
+    }
+
+    /// Whether it completes when the wait is called off for this reason, instead of an unwind.
+    fn takes_cancellation(&self) -> bool {
         false
     }
 
@@ -206,6 +215,11 @@ fn wait(arms: &[&dyn Arm], order: &mut [usize], deadline: Instant) -> Result<usi
             Withdrawn::Ready => ready = ready.or(Some(arm)),
             Withdrawn::Lost => {}
         }
+    }
+    if outcome == Outcome::Cancelled
+        && let Some(arm) = (0..arms.len()).find(|&arm| arms[arm].takes_cancellation())
+    {
+        return Ok(arm);
     }
     check_cancelled(outcome);
     match (outcome, winner.or_else(|| ready.filter(|&arm| arms[arm].attempt()))) {
