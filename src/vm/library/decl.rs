@@ -8,27 +8,17 @@ use std::sync::LazyLock;
 
 use super::pattern::{Declaration, home_of};
 use crate::vm::module::NativeImport;
+use crate::vm::native::NativeKind;
 use crate::vm::types::{Type, TypeTable};
 
 /// The packages that exist without a file. A script imports them as any other.
 pub const PACKAGES: &[&str] = &["fs", "io", "math"];
 
-/// What a native function may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Computes and returns.
-    Plain,
-    /// May wait for the world outside: files, standard input.
-    Blocking,
-    /// May call script functions, such as `toString`.
-    Reentrant,
-}
-
 /// A native function.
 #[derive(Debug)]
 pub struct Native {
     pub declaration: Declaration,
-    pub kind: Kind,
+    pub kind: NativeKind,
 }
 
 impl Native {
@@ -67,7 +57,7 @@ pub fn import(import: &NativeImport, types: &TypeTable) -> Option<&'static Nativ
 
 /// The table, parsed, sorted by home and name; overloads keep their order.
 static NATIVES: LazyLock<Vec<Native>> = LazyLock::new(|| {
-    let parse = |&(text, kind): &(&'static str, Kind)| Native {
+    let parse = |&(text, kind): &(&'static str, NativeKind)| Native {
         declaration: Declaration::parse(text, PACKAGES),
         kind,
     };
@@ -76,10 +66,10 @@ static NATIVES: LazyLock<Vec<Native>> = LazyLock::new(|| {
     natives
 });
 
-use Kind::{Blocking, Plain, Reentrant};
+use NativeKind::{Blocking, Plain, Reentrant};
 
 #[rustfmt::skip]
-const TABLE: &[(&str, Kind)] = &[
+const TABLE: &[(&str, NativeKind)] = &[
     // Arrays and lists.
     ("T[].length() -> int", Plain),
     ("T[].toString() -> string", Reentrant),
