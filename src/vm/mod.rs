@@ -2,7 +2,9 @@
 
 pub(crate) mod disasm;
 pub(crate) mod library;
+pub(crate) mod link;
 pub(crate) mod module;
 pub(crate) mod native;
 pub(crate) mod op;
 pub(crate) mod types;
+pub(crate) mod verify;

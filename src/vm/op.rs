@@ -118,6 +118,20 @@ impl Code {
         }
     }
 
+    /// The instruction with another value in a field; `None` if the field is too narrow.
+    pub const fn with_field(self, place: Place, value: u32) -> Option<Code> {
+        let (shift, mask) = match place {
+            Place::A => (16, u16::MAX as u64),
+            Place::B => (32, u16::MAX as u64),
+            Place::C => (48, u16::MAX as u64),
+            Place::X => (32, u32::MAX as u64),
+        };
+        if value as u64 > mask {
+            return None;
+        }
+        Some(Code(self.0 & !(mask << shift) | (value as u64) << shift))
+    }
+
     /// The field at a place, with a sign.
     pub const fn signed(self, place: Place) -> i32 {
         match place {
@@ -192,7 +206,7 @@ impl Op {
 
     /// Whether it jumps backward, and so counts.
     pub fn is_loop(self) -> bool {
-        (Op::Loop as u16..=Op::LoopIncLeIntK as u16).contains(&(self as u16))
+        (Op::Loop as u16..Op::New as u16).contains(&(self as u16))
     }
 
     /// Whether the next instruction is never reached from this one.

@@ -48,6 +48,14 @@ pub struct Function {
     pub kind: FunctionKind,
 }
 
+impl Function {
+    /// The source line of an instruction; 0 if unknown.
+    pub fn line(&self, instruction: usize) -> u32 {
+        let place = self.lines.partition_point(|&(first, _)| first as usize <= instruction);
+        place.checked_sub(1).map_or(0, |i| self.lines[i].1)
+    }
+}
+
 /// How a function is meant to be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionKind {
