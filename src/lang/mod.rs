@@ -3,6 +3,5 @@
 pub(crate) mod ast;
 pub(crate) mod diagnostic;
 pub(crate) mod hir;
-pub(crate) mod lower;
 pub(crate) mod source;
 pub(crate) mod units;

@@ -1,6 +1,7 @@
 //! The virtual machine of the script language.
 
 pub(crate) mod disasm;
+pub(crate) mod heap;
 pub(crate) mod library;
 pub(crate) mod link;
 pub(crate) mod module;

@@ -1,0 +1,412 @@
+//! What the carriers of a virtual machine share of its heap: memory, limits, accounts.
+
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::arena::{self, Arena, UNIT, Unit};
+use super::handles::HandleTable;
+use super::host::HostTable;
+use super::layout::Types;
+use super::local::LocalHeap;
+use super::mark::LEAST;
+use super::size::{CLASSES, SIZES};
+
+/// How a heap behaves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The most bytes that may be in use.
+    pub limit: usize,
+    /// A collection is due when so many bytes were allocated, however few are live.
+    pub min_threshold: usize,
+    /// A collection is due when the bytes in use are so many percent of those that the last one left.
+    pub growth_percent: u32,
+    /// Collect at every safepoint that allocates, and poison.
+    pub stress: bool,
+    /// Fill what a collection frees with [`POISON`](super::object::POISON).
+    pub poison: bool,
+    /// Seeds the hash of dictionaries. The same seed gives the same hashes.
+    pub seed: u64,
+    /// Bytes that the marking stack may take; at least a few thousand.
+    pub mark_stack: usize,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            limit: usize::MAX / 2,
+            min_threshold: 4 << 20,
+            growth_percent: 200,
+            stress: false,
+            poison: false,
+            seed: 0,
+            mark_stack: 256 << 20,
+        }
+    }
+}
+
+/// The heap's limit (or the system) leaves no room for an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeapFull {
+    /// Bytes that were asked for; `usize::MAX` for a size that no object can have.
+    pub requested: usize,
+}
+
+impl fmt::Display for HeapFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.requested == usize::MAX {
+            return f.write_str("out of memory: no object can be that large");
+        }
+        write!(f, "out of memory: no room for {} bytes under the heap's limit", self.requested)
+    }
+}
+
+impl std::error::Error for HeapFull {}
+
+/// What a heap did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub collections: u64,
+    /// Bytes in use: live at the last collection, allocated since, reported by others.
+    pub used: usize,
+    /// Of these, reported by others.
+    pub external: usize,
+    /// The most bytes that were in use at a collection's begin, or now.
+    pub peak: usize,
+    /// Bytes live after the last collection.
+    pub live: usize,
+    /// Bytes that all allocations took, in cells.
+    pub allocated: u64,
+    /// Bytes of objects marked in all collections.
+    pub marked: u64,
+    /// Bytes of blocks and large objects that are held from the system, idle ones not counted.
+    pub committed: usize,
+    /// How long the world stood still, in all.
+    pub pause_total: Duration,
+    /// The longest of the pauses.
+    pub pause_max: Duration,
+    /// Collections in which the marking stack could not grow.
+    pub stack_overflows: u64,
+}
+
+/// Memory and lists of blocks, behind the lock.
+#[derive(Debug)]
+pub(super) struct Space {
+    pub arenas: Vec<Arena>,
+    /// Blocks of each class with free cells, not looked through since the last collection.
+    pub unswept: [Vec<u64>; CLASSES],
+    /// Kept from one collection to the next.
+    pub mark_stack: Vec<u64>,
+    pub stats: Stats,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub types: Types,
+    pub config: Config,
+    limit: AtomicUsize,
+    threshold: AtomicUsize,
+    /// Bytes live after the last collection.
+    live: AtomicUsize,
+    /// Bytes handed out since then.
+    fresh: AtomicUsize,
+    external: AtomicUsize,
+    /// Bytes of blocks and spans.
+    committed: AtomicUsize,
+    allocated: AtomicU64,
+    wanted: AtomicBool,
+    /// How many carriers run on this heap.
+    carriers: AtomicU32,
+    /// How many of them may have runs and blocks.
+    pub active: AtomicU32,
+    pub space: Mutex<Space>,
+    pub handles: Arc<HandleTable>,
+    pub hosts: Mutex<HostTable>,
+}
+
+/// A block that a carrier takes cells from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Block {
+    /// 0 if there is none.
+    pub address: u64,
+    /// Where to look for the next run.
+    pub next: usize,
+    /// Free cells are known to be zero.
+    pub clean: bool,
+}
+
+/// Blocks of small objects may take so much more than the limit, where cells are left in most.
+fn committed_limit(limit: usize) -> usize {
+    limit.saturating_mul(2).saturating_add(CLASSES * UNIT)
+}
+
+impl Shared {
+    pub fn space(&self) -> MutexGuard<'_, Space> {
+        self.space.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn hosts(&self) -> MutexGuard<'_, HostTable> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn used(&self) -> usize {
+        let own = self.live.load(Relaxed).saturating_add(self.fresh.load(Relaxed));
+        own.saturating_add(self.external.load(Relaxed))
+    }
+
+    pub fn limit(&self) -> usize {
+        self.limit.load(Relaxed)
+    }
+
+    pub fn is_shared(&self) -> bool {
+        self.carriers.load(Relaxed) > 1
+    }
+
+    pub fn wants_collection(&self) -> bool {
+        self.wanted.load(Relaxed)
+    }
+
+    pub fn want_collection(&self) {
+        self.wanted.store(true, Relaxed);
+    }
+
+    /// Counts bytes as in use, unless they would pass the limit.
+    pub fn charge(&self, bytes: usize) -> Result<(), HeapFull> {
+        let fresh = self.fresh.fetch_add(bytes, Relaxed).saturating_add(bytes);
+        let used = self.used();
+        if used > self.limit() {
+            self.fresh.fetch_sub(bytes, Relaxed);
+            self.want_collection();
+            return Err(HeapFull { requested: bytes });
+        }
+        self.allocated.fetch_add(bytes as u64, Relaxed);
+        if fresh.saturating_add(self.external.load(Relaxed)) >= self.threshold.load(Relaxed) {
+            self.want_collection();
+        }
+        Ok(())
+    }
+
+    /// Takes back a charge for what could not be had.
+    pub fn uncharge(&self, bytes: usize) {
+        self.fresh.fetch_sub(bytes, Relaxed);
+        self.allocated.fetch_sub(bytes as u64, Relaxed);
+    }
+
+    /// Counts bytes that lie elsewhere. Never fails: [`Shared::charge`] will.
+    pub fn account(&self, delta: isize) {
+        let add = |old: usize| Some(old.saturating_add_signed(delta));
+        // The closure never refuses.
+        let old = self.external.fetch_update(Relaxed, Relaxed, add).unwrap_or_default();
+        let external = old.saturating_add_signed(delta);
+        let fresh = self.fresh.load(Relaxed);
+        if delta > 0
+            && (fresh.saturating_add(external) >= self.threshold.load(Relaxed)
+                || self.used() > self.limit())
+        {
+            self.want_collection();
+        }
+    }
+
+    fn take(&self, space: &mut Space, what: Unit) -> Result<(u64, bool), HeapFull> {
+        let requested = match what {
+            Unit::Span { bytes } => bytes,
+            _ => UNIT,
+        };
+        let bytes = requested.next_multiple_of(UNIT);
+        let committed = self.committed.load(Relaxed).saturating_add(bytes);
+        if committed > committed_limit(self.limit()) {
+            self.want_collection();
+            return Err(HeapFull { requested });
+        }
+        if arena::shares_arena(requested) {
+            let shared = |arena: &&mut Arena| arena.reserved() == arena::ARENA;
+            let mut arenas = space.arenas.iter_mut().filter(shared);
+            if let Some(taken) = arenas.find_map(|arena| arena.take(what)) {
+                self.committed.store(committed, Relaxed);
+                return Ok(taken);
+            }
+        }
+        let mut arena = Arena::new(requested).map_err(|_| HeapFull { requested })?;
+        let taken = arena.take(what).ok_or(HeapFull { requested })?;
+        space.arenas.push(arena);
+        self.committed.store(committed, Relaxed);
+        Ok(taken)
+    }
+
+    /// A block with free cells of a class: one that the last collection left, or a new one.
+    pub fn take_block(&self, class: usize) -> Result<Block, HeapFull> {
+        let mut space = self.space();
+        if let Some(address) = space.unswept[class].pop() {
+            return Ok(Block { address, next: 0, clean: false });
+        }
+        let (address, clean) = self.take(&mut space, Unit::Block { class: class as u8 })?;
+        Ok(Block { address, next: 0, clean })
+    }
+
+    /// Memory for a large object, already charged; tells whether it is zero.
+    pub fn take_span(&self, bytes: usize) -> Result<(u64, bool), HeapFull> {
+        self.take(&mut self.space(), Unit::Span { bytes })
+    }
+
+    /// After a collection: what is live, and when the next one is due.
+    pub fn settle(&self, live: usize, committed: usize) {
+        self.live.store(live, Relaxed);
+        self.fresh.store(0, Relaxed);
+        self.committed.store(committed, Relaxed);
+        let external = self.external.load(Relaxed);
+        let base = live.saturating_add(external);
+        let growth = self.config.growth_percent.saturating_sub(100).max(1) as u128;
+        let share = (base as u128 * growth / 100).min(usize::MAX as u128 / 2) as usize;
+        let threshold = share.max(self.config.min_threshold);
+        // `external` is compared together with what is fresh.
+        self.threshold.store(threshold.saturating_add(external), Relaxed);
+        self.wanted.store(self.config.stress, Relaxed);
+    }
+
+    pub fn stats(&self) -> Stats {
+        let used = self.used();
+        let stats = self.space().stats;
+        Stats {
+            used,
+            external: self.external.load(Relaxed),
+            peak: stats.peak.max(used),
+            live: self.live.load(Relaxed),
+            allocated: self.allocated.load(Relaxed),
+            committed: self.committed.load(Relaxed),
+            ..stats
+        }
+    }
+}
+
+impl Space {
+    /// After marking: frees what is not marked and lists blocks with free cells. Returns the bytes
+    /// that are live and those of blocks and spans.
+    pub fn sort_out(&mut self, poison: bool) -> (usize, usize) {
+        self.unswept.iter_mut().for_each(Vec::clear);
+        let (mut live, mut committed) = (0, 0);
+        for arena in &mut self.arenas {
+            let used: Vec<_> = arena.used().collect();
+            for (unit, what) in used {
+                let marked = arena.marked(unit);
+                if poison {
+                    arena.poison(unit);
+                }
+                match what {
+                    _ if marked == 0 => arena.free(unit),
+                    Unit::Block { class } => {
+                        let cell = SIZES[class as usize];
+                        live += marked * cell;
+                        committed += UNIT;
+                        if marked < UNIT / cell {
+                            self.unswept[class as usize].push(arena.address(unit));
+                        }
+                    }
+                    Unit::Span { bytes } => {
+                        live += bytes;
+                        committed += bytes.next_multiple_of(UNIT);
+                    }
+                    Unit::Free { .. } | Unit::Tail => unreachable!("units in use"),
+                }
+            }
+            arena.give_back();
+        }
+        // Low addresses first, so that the others empty.
+        self.unswept.iter_mut().for_each(|blocks| blocks.reverse());
+        // One empty arena stays; mappings for one object go with it.
+        let mut spare = 1;
+        self.arenas.retain(|arena| {
+            if !arena.is_empty() {
+                return true;
+            }
+            let keep = spare > 0 && arena.reserved() == arena::ARENA;
+            spare -= u32::from(keep);
+            keep
+        });
+        (live, committed)
+    }
+}
+
+/// The heap of a virtual machine: the part that its carriers share. Cloning gives another reference
+/// to the same heap.
+#[derive(Clone, Debug)]
+pub struct Heap {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Heap {
+    /// An empty heap. Takes no memory from the system until something is allocated.
+    pub fn new(config: Config) -> Heap {
+        let space = Space {
+            arenas: Vec::new(),
+            unswept: [const { Vec::new() }; CLASSES],
+            mark_stack: Vec::with_capacity(LEAST),
+            stats: Stats::default(),
+        };
+        let config = Config { poison: config.poison || config.stress, ..config };
+        let shared = Shared {
+            types: Types::new(),
+            limit: AtomicUsize::new(config.limit),
+            threshold: AtomicUsize::new(config.min_threshold),
+            live: AtomicUsize::new(0),
+            fresh: AtomicUsize::new(0),
+            external: AtomicUsize::new(0),
+            committed: AtomicUsize::new(0),
+            allocated: AtomicU64::new(0),
+            wanted: AtomicBool::new(config.stress),
+            carriers: AtomicU32::new(1),
+            active: AtomicU32::new(0),
+            space: Mutex::new(space),
+            handles: Arc::new(HandleTable::new()),
+            hosts: Mutex::new(HostTable::default()),
+            config,
+        };
+        Heap { shared: Arc::new(shared) }
+    }
+
+    /// The allocating end for one carrier.
+    pub fn local(&self) -> LocalHeap {
+        LocalHeap::new(self.shared.clone())
+    }
+
+    /// The table of runtime types.
+    pub fn types(&self) -> &Types {
+        &self.shared.types
+    }
+
+    /// References that the host holds.
+    pub fn handles(&self) -> &Arc<HandleTable> {
+        &self.shared.handles
+    }
+
+    /// Says how many carriers run scripts on this heap. To be called while none runs.
+    pub fn set_carriers(&self, carriers: u32) {
+        self.shared.carriers.store(carriers, Relaxed);
+    }
+
+    /// Changes the limit. What is in use already stays.
+    pub fn set_limit(&self, bytes: usize) {
+        self.shared.limit.store(bytes, Relaxed);
+    }
+
+    /// The most bytes that may be in use.
+    pub fn limit(&self) -> usize {
+        self.shared.limit()
+    }
+
+    /// Asks for a collection at the next safepoint; from any thread.
+    pub fn want_collection(&self) {
+        self.shared.want_collection();
+    }
+
+    /// Counts bytes that others hold on behalf of scripts: see [`LocalHeap::account`].
+    pub fn account(&self, delta: isize) {
+        self.shared.account(delta);
+    }
+
+    /// What the heap did so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+}
