@@ -3,5 +3,6 @@
 pub(crate) mod ast;
 pub(crate) mod diagnostic;
 pub(crate) mod hir;
+pub(crate) mod lower;
 pub(crate) mod source;
 pub(crate) mod units;
