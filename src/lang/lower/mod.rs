@@ -42,6 +42,8 @@ mod pool;
 mod registers;
 mod stmt;
 mod switch;
+#[cfg(test)]
+mod tests;
 mod tries;
 mod visit;
 
