@@ -2,8 +2,14 @@
 
 pub(crate) mod ast;
 pub(crate) mod check;
+mod deep;
 pub(crate) mod diagnostic;
 pub(crate) mod hir;
+pub(crate) mod lexer;
 pub(crate) mod lower;
+pub(crate) mod parser;
 pub(crate) mod source;
+pub(crate) mod token;
 pub(crate) mod units;
+
+pub(crate) use deep::on_deep_stack;

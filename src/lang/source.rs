@@ -19,12 +19,23 @@ impl Span {
     }
 }
 
+/// What a file has that is not UTF-8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// Where the first one is, in the text.
+    pub at: u32,
+    /// How many such places there are; the text has a replacement character for each.
+    pub count: u32,
+}
+
 /// One file: its text without a byte order mark, lines ended by LF.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// As messages show it.
     pub path: String,
     pub text: String,
+    /// The first place where the file was not UTF-8, if any.
+    pub invalid: Option<Invalid>,
     /// The byte at which each line begins.
     lines: Vec<u32>,
 }
@@ -34,7 +45,23 @@ impl Source {
     pub fn new(path: String, text: String) -> Source {
         let breaks = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
         let lines = std::iter::once(0).chain(breaks.map(|(at, _)| at as u32 + 1)).collect();
-        Source { path, text, lines }
+        Source { path, text, invalid: None, lines }
+    }
+
+    /// A file as it is stored. A byte order mark goes, CR and CRLF become LF.
+    pub fn from_bytes(path: String, bytes: &[u8]) -> Source {
+        let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+        let mut text = String::with_capacity(bytes.len());
+        let mut invalid: Option<Invalid> = None;
+        for chunk in bytes.utf8_chunks() {
+            push_lines(&mut text, chunk.valid());
+            if !chunk.invalid().is_empty() {
+                let at = text.len() as u32;
+                invalid.get_or_insert(Invalid { at, count: 0 }).count += 1;
+                text.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        Source { invalid, ..Source::new(path, text) }
     }
 
     /// Line and column, both from 1, of a byte; the column counts chars.
@@ -56,6 +83,17 @@ impl Source {
         let Some(&start) = at.and_then(|at| self.lines.get(at)) else { return "" };
         self.text[start as usize..].split('\n').next().unwrap_or("")
     }
+}
+
+/// Adds text with its lines ended by LF.
+fn push_lines(text: &mut String, mut rest: &str) {
+    while let Some(at) = rest.find('\r') {
+        text.push_str(&rest[..at]);
+        text.push('\n');
+        rest = &rest[at + 1..];
+        rest = rest.strip_prefix('\n').unwrap_or(rest);
+    }
+    text.push_str(rest);
 }
 
 /// All files of a program.
