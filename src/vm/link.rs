@@ -229,6 +229,14 @@ impl Program {
         let file = module.files.get(function.file as usize).map_or("", |file| file);
         (function.line(location.instruction), file)
     }
+
+    /// Which registers hold references before an instruction: bit `i % 64` of word `i / 64` is for
+    /// register `i`. May be called from several threads.
+    pub(crate) fn references(&self, location: Location) -> &[u64] {
+        let linked = &self.functions[location.function.0 as usize];
+        let maps = self.module(linked.module).verified.maps(linked.function);
+        maps.references(location.instruction)
+    }
 }
 
 impl LinkedModule {

@@ -1,5 +1,7 @@
 //! The virtual machine of the script language.
 
+#[cfg(test)]
+pub(crate) mod asm;
 pub(crate) mod disasm;
 pub(crate) mod heap;
 pub(crate) mod library;

@@ -213,7 +213,14 @@ impl Op {
     pub fn ends(self) -> bool {
         matches!(
             self,
-            Op::Jump | Op::Switch | Op::Loop | Op::Return | Op::ReturnVoid | Op::Throw | Op::Raise
+            Op::Jump
+                | Op::Switch
+                | Op::Loop
+                | Op::Return
+                | Op::ReturnInt
+                | Op::ReturnVoid
+                | Op::Throw
+                | Op::Raise
         )
     }
 }

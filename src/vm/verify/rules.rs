@@ -1,0 +1,441 @@
+//! What each instruction asks of the registers that it reads, and what it leaves in those that it
+//! writes.
+
+use super::code::outs;
+use super::kind::{Kind, Kinds};
+use super::tables::object_signature;
+use crate::vm::module::{Function, Module};
+use crate::vm::op::{Code, Op, Operand, Place};
+use crate::vm::types::{
+    ClassDef, ClassId, FunctionId, Method, Param, SelectorId, Signature, Type, TypeId, known,
+};
+
+/// The registers on the way through a piece of code.
+#[derive(Debug)]
+pub(super) struct Registers {
+    pub(super) kinds: Vec<Kind>,
+    /// The registers written since [`Registers::clean`] lie between these.
+    first_written: usize,
+    end_written: usize,
+}
+
+impl Registers {
+    pub(super) fn new(count: usize) -> Registers {
+        let kinds = vec![Kind::UNREADABLE; count];
+        Registers { kinds, first_written: 0, end_written: count }
+    }
+
+    fn get(&self, register: u16) -> Kind {
+        self.kinds[usize::from(register)]
+    }
+
+    fn set(&mut self, register: usize, kind: Kind) {
+        self.kinds[register] = kind;
+        self.first_written = self.first_written.min(register);
+        self.end_written = self.end_written.max(register + 1);
+    }
+
+    /// A call has been there.
+    fn lose_from(&mut self, register: usize) {
+        self.kinds[register..].fill(Kind::UNREADABLE);
+        self.first_written = self.first_written.min(register);
+        self.end_written = self.kinds.len();
+    }
+
+    /// Forgets which registers were written.
+    pub(super) fn clean(&mut self) {
+        self.first_written = self.kinds.len();
+        self.end_written = 0;
+    }
+
+    /// Takes all registers as written.
+    pub(super) fn soil(&mut self) {
+        self.first_written = 0;
+        self.end_written = self.kinds.len();
+    }
+
+    /// A range that has all registers that were written.
+    pub(super) fn written(&self) -> std::ops::Range<usize> {
+        self.first_written.min(self.end_written)..self.end_written
+    }
+}
+
+/// The rules, for the instructions of one function.
+pub(super) struct Rules<'m> {
+    pub(super) module: &'m Module,
+    pub(super) kinds: &'m Kinds<'m>,
+    pub(super) function: &'m Function,
+}
+
+type Check = Result<(), String>;
+
+impl<'m> Rules<'m> {
+    /// The registers at the function's entry.
+    pub(super) fn entry(&self) -> Registers {
+        let mut registers = Registers::new(self.function.registers as usize);
+        for (i, param) in self.function.signature.params.iter().enumerate() {
+            registers.kinds[i] = self.kinds.of(param.ty);
+        }
+        registers
+    }
+
+    /// Takes the registers over an instruction.
+    pub(super) fn apply(&self, code: Code, registers: &mut Registers) -> Check {
+        let op = code.op().expect("an operation: checked before");
+        for &(operand, place) in op.operands() {
+            self.check_read(code, op, operand, place, registers)?;
+        }
+        if op.is_special() {
+            return self.apply_special(code, op, registers);
+        }
+        if matches!(op, Op::EqFunc | Op::NeFunc) {
+            for register in [code.b(), code.c()] {
+                self.ty_of(registers, register, "a function value", |ty| {
+                    matches!(ty, Type::Func(_)).then_some(())
+                })?;
+            }
+        }
+        for &(operand, place) in op.operands() {
+            let kind = match operand {
+                Operand::DW => Kind::WORD,
+                Operand::DS => Kind::STRING,
+                Operand::DR => Kind::ANY,
+                _ => continue,
+            };
+            registers.set(code.field(place) as usize, kind);
+        }
+        Ok(())
+    }
+
+    /// What the operand list says of a register that is read. In instructions with a rule of their
+    /// own, `W` may stand for a value of any kind.
+    fn check_read(
+        &self,
+        code: Code,
+        op: Op,
+        operand: Operand,
+        place: Place,
+        registers: &Registers,
+    ) -> Check {
+        let register = code.field(place) as u16;
+        let fits: (&str, fn(Kind) -> bool) = match operand {
+            Operand::W if takes_any(op, place) => ("a value", |kind| kind != Kind::UNREADABLE),
+            Operand::W => ("a word", |kind| kind == Kind::WORD),
+            Operand::R => ("a reference", Kind::is_reference),
+            Operand::S => ("a string", |kind| kind == Kind::STRING),
+            _ => return Ok(()),
+        };
+        let kind = registers.get(register);
+        if fits.1(kind) {
+            return Ok(());
+        }
+        Err(self.mismatch(register.into(), kind, fits.0))
+    }
+
+    fn mismatch(&self, register: usize, kind: Kind, wanted: &str) -> String {
+        format!("r{register} holds {}, not {wanted}", self.kinds.describe(kind))
+    }
+
+    fn apply_special(&self, code: Code, op: Op, registers: &mut Registers) -> Check {
+        let a = usize::from(code.a());
+        match op {
+            Op::Move => registers.set(a, registers.get(code.b())),
+            Op::Null => registers.set(a, Kind::reference(TypeId(code.x()))),
+            Op::DivIntK | Op::ModIntK | Op::DivLongK | Op::ModLongK => registers.set(a, Kind::WORD),
+            Op::Switch => {}
+            Op::LoopIncLtInt
+            | Op::LoopIncLeInt
+            | Op::LoopIncLtIntK
+            | Op::LoopIncLeIntK
+            | Op::LoopDecGeIntK
+            | Op::LoopIncLtLong
+            | Op::LoopIncLtLongK => {}
+            Op::New => {
+                let ty = self.kinds.class_type(ClassId(code.x())).unwrap_or(known::OBJECT);
+                registers.set(a, Kind::reference(ty));
+            }
+            Op::CopyStruct => {
+                self.ty_of(registers, code.b(), "a struct", |ty| {
+                    matches!(ty, Type::Struct(_)).then_some(())
+                })?;
+                registers.set(a, registers.get(code.b()));
+            }
+            Op::GetField => {
+                let ty = self.field(registers, code.b(), code.c())?;
+                registers.set(a, self.kinds.of(ty));
+            }
+            Op::SetField => {
+                let ty = self.field(registers, code.a(), code.b())?;
+                self.store(registers, code.c().into(), ty)?;
+            }
+            Op::NewArray => registers.set(a, Kind::reference(TypeId(code.c().into()))),
+            Op::NewContainer => registers.set(a, Kind::reference(TypeId(code.x()))),
+            Op::TextNext => {
+                registers.set(a, Kind::WORD);
+                registers.set(code.c().into(), Kind::WORD);
+            }
+            Op::ConcatMany => {
+                for register in code.b()..code.b() + code.c() {
+                    if registers.get(register) != Kind::STRING {
+                        let kind = registers.get(register);
+                        return Err(self.mismatch(register.into(), kind, "a string"));
+                    }
+                }
+                registers.set(a, Kind::STRING);
+            }
+            Op::WordText => registers.set(a, Kind::STRING),
+            Op::Box => {
+                self.store(registers, code.b().into(), TypeId(code.c().into()))?;
+                registers.set(a, Kind::OBJECT);
+            }
+            Op::Unbox => registers.set(a, self.kinds.of(TypeId(code.c().into()))),
+            Op::Cast => registers.set(a, Kind::reference(TypeId(code.c().into()))),
+            Op::FuncOf | Op::Bind | Op::BindVirtual | Op::BindInterface => {
+                let ty = self.function_value(code, op, registers)?;
+                registers.set(a, Kind::reference(ty));
+            }
+            Op::Call
+            | Op::CallMethod
+            | Op::CallVirtual
+            | Op::CallInterface
+            | Op::CallFunc
+            | Op::CallNative => self.call(code, op, registers)?,
+            Op::Return | Op::ReturnInt | Op::ReturnVoid => self.leave(code, op, registers)?,
+            Op::Throw => {
+                let exception = known::EXCEPTION;
+                self.store(registers, a, exception)?;
+            }
+            Op::Raise => {}
+            _ => self.element(code, op, registers)?,
+        }
+        Ok(())
+    }
+
+    /// The type of the reference in a register, by what `pick` makes of it.
+    fn ty_of<T>(
+        &self,
+        registers: &Registers,
+        register: u16,
+        wanted: &str,
+        pick: impl FnOnce(&'m Type) -> Option<T>,
+    ) -> Result<T, String> {
+        let kind = registers.get(register);
+        kind.ty()
+            .and_then(|ty| pick(self.module.types.get(ty)))
+            .ok_or_else(|| self.mismatch(register.into(), kind, wanted))
+    }
+
+    /// That what a register holds may be stored as a value of a type.
+    fn store(&self, registers: &Registers, register: usize, ty: TypeId) -> Check {
+        let kind = registers.kinds[register];
+        if self.kinds.assignable(kind, ty) {
+            return Ok(());
+        }
+        Err(self.mismatch(register, kind, &format!("a {}", self.module.types.name(ty))))
+    }
+
+    fn field(&self, registers: &Registers, register: u16, field: u16) -> Result<TypeId, String> {
+        let class = self.ty_of(registers, register, "an object with fields", |ty| match ty {
+            &Type::Class(class) | &Type::Struct(class) => Some(class),
+            _ => None,
+        })?;
+        let class: &ClassDef = self.module.types.class(class);
+        match class.fields.get(usize::from(field)) {
+            Some(field) => Ok(field.ty),
+            None => Err(format!("{} has no field {field}", class.name)),
+        }
+    }
+
+    /// Lengths, reads and writes of elements.
+    fn element(&self, code: Code, op: Op, registers: &mut Registers) -> Check {
+        let array = |ty: &Type| match *ty {
+            Type::Array(of) => Some(of),
+            _ => None,
+        };
+        let list = |ty: &Type| match *ty {
+            Type::List(of) => Some(of),
+            _ => None,
+        };
+        let is_list = op >= Op::ListLength;
+        let container = if writes_element(op) { code.a() } else { code.b() };
+        let element = if is_list {
+            self.ty_of(registers, container, "a list", list)?
+        } else {
+            self.ty_of(registers, container, "an array", array)?
+        };
+        let size = match op {
+            Op::ArrayLength | Op::ListLength => {
+                registers.set(code.a().into(), Kind::WORD);
+                return Ok(());
+            }
+            Op::ListAdd => return self.store(registers, code.b().into(), element),
+            Op::ArrayGetI8 | Op::ArrayGetU8 | Op::ArraySet8 => 1,
+            Op::ListGetI8 | Op::ListGetU8 | Op::ListSet8 => 1,
+            Op::ArrayGetI16 | Op::ArrayGetU16 | Op::ArraySet16 => 2,
+            Op::ListGetI16 | Op::ListGetU16 | Op::ListSet16 => 2,
+            Op::ArrayGet32 | Op::ArraySet32 | Op::ListGet32 | Op::ListSet32 => 4,
+            Op::ArrayGet64 | Op::ArraySet64 | Op::ListGet64 | Op::ListSet64 => 8,
+            _ => return Err("the verifier has no rule for the operation".into()),
+        };
+        let name = || self.module.types.name(element);
+        if self.module.types.element_size(element) != size {
+            return Err(format!("elements of type {} are not of {size} bytes", name()));
+        }
+        let signed = matches!(self.module.types.get(element), Type::Byte | Type::Short);
+        match op {
+            Op::ArrayGetI8 | Op::ListGetI8 | Op::ArrayGetI16 | Op::ListGetI16 if !signed => {
+                return Err(format!("elements of type {} have no sign", name()));
+            }
+            Op::ArrayGetU8 | Op::ListGetU8 | Op::ArrayGetU16 | Op::ListGetU16 if signed => {
+                return Err(format!("elements of type {} have a sign", name()));
+            }
+            _ => {}
+        }
+        if writes_element(op) {
+            return self.store(registers, code.c().into(), element);
+        }
+        registers.set(code.a().into(), self.kinds.of(element));
+        Ok(())
+    }
+
+    /// The type of the value that an instruction makes of a function.
+    fn function_value(&self, code: Code, op: Op, registers: &Registers) -> Result<TypeId, String> {
+        let signature = match op {
+            Op::FuncOf => self.signature(FunctionId(code.x())).clone(),
+            Op::Bind => {
+                let signature = self.signature(FunctionId(code.c().into()));
+                self.store(registers, code.b().into(), signature.params[0].ty)?;
+                without_receiver(signature)
+            }
+            Op::BindVirtual => self.virtual_signature(registers, code.b(), code.c())?,
+            _ => {
+                self.object(registers, code.b())?;
+                self.selector(SelectorId(code.c().into())).clone()
+            }
+        };
+        let ty = self.module.types.find(&Type::Func(signature));
+        ty.ok_or_else(|| "the table has no type for the function value".to_string())
+    }
+
+    fn signature(&self, function: FunctionId) -> &'m Signature {
+        &self.module.functions[function.0 as usize].signature
+    }
+
+    fn selector(&self, selector: SelectorId) -> &'m Signature {
+        &self.module.types.selectors[selector.0 as usize].signature
+    }
+
+    /// That methods can be looked up in what a register holds.
+    fn object(&self, registers: &Registers, register: u16) -> Result<TypeId, String> {
+        let kind = registers.get(register);
+        match kind.ty() {
+            Some(ty) if self.kinds.is_object(ty) => Ok(ty),
+            _ => Err(self.mismatch(register.into(), kind, "an object with methods")),
+        }
+    }
+
+    /// The signature of a virtual slot of the object in a register, without the receiver.
+    fn virtual_signature(
+        &self,
+        registers: &Registers,
+        register: u16,
+        slot: u16,
+    ) -> Result<Signature, String> {
+        let ty = self.object(registers, register)?;
+        let slot = usize::from(slot);
+        if slot < 3 {
+            return Ok(object_signature(slot));
+        }
+        let &Type::Class(class) = self.module.types.get(ty) else {
+            return Err(format!("{} has no slot {slot}", self.module.types.name(ty)));
+        };
+        let class = self.module.types.class(class);
+        match class.vtable.get(slot) {
+            Some(&Method::Script(function)) => Ok(without_receiver(self.signature(function))),
+            _ => Err(format!("{} has no slot {slot}", class.name)),
+        }
+    }
+
+    fn call(&self, code: Code, op: Op, registers: &mut Registers) -> Check {
+        let a = usize::from(code.a());
+        // What the arguments behind the receiver are, if the signature does not name the receiver.
+        let behind;
+        let (first, signature) = match op {
+            Op::Call | Op::CallMethod => (a, self.signature(FunctionId(code.x()))),
+            Op::CallNative => (a, &self.module.natives[code.x() as usize].signature),
+            Op::CallVirtual => {
+                behind = self.virtual_signature(registers, code.a(), code.b())?;
+                (a + 1, &behind)
+            }
+            Op::CallInterface => {
+                self.object(registers, code.a())?;
+                (a + 1, self.selector(SelectorId(code.x())))
+            }
+            _ => (a + 1, self.ty_of(registers, code.b(), "a function value", func)?),
+        };
+        let outs = outs(signature);
+        let end = (first + signature.params.len()).max(a + 1 + outs);
+        if end > registers.kinds.len() {
+            return Err("the window goes beyond the registers".into());
+        }
+        for (i, param) in signature.params.iter().enumerate() {
+            self.store(registers, first + i, param.ty)?;
+        }
+        registers.lose_from(a - 1);
+        if signature.result != known::VOID {
+            registers.set(a, self.kinds.of(signature.result));
+        }
+        for (i, param) in signature.params.iter().filter(|param| param.out).enumerate() {
+            registers.set(a + 1 + i, self.kinds.of(param.ty));
+        }
+        Ok(())
+    }
+
+    fn leave(&self, code: Code, op: Op, registers: &Registers) -> Check {
+        let signature = &self.function.signature;
+        if op == Op::Return {
+            self.store(registers, code.a().into(), signature.result)?;
+        }
+        for (i, param) in signature.params.iter().filter(|param| param.out).enumerate() {
+            self.store(registers, 1 + i, param.ty)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the register is read as a value whose kind the operation's own rule judges.
+fn takes_any(op: Op, place: Place) -> bool {
+    match op {
+        Op::Move | Op::Return | Op::Box | Op::ListAdd => true,
+        Op::SetField => true,
+        Op::ArraySet64 | Op::ListSet64 => place == Place::C,
+        _ => false,
+    }
+}
+
+fn writes_element(op: Op) -> bool {
+    matches!(
+        op,
+        Op::ArraySet8
+            | Op::ArraySet16
+            | Op::ArraySet32
+            | Op::ArraySet64
+            | Op::ListSet8
+            | Op::ListSet16
+            | Op::ListSet32
+            | Op::ListSet64
+            | Op::ListAdd
+    )
+}
+
+fn func(ty: &Type) -> Option<&Signature> {
+    match ty {
+        Type::Func(signature) => Some(signature),
+        _ => None,
+    }
+}
+
+fn without_receiver(signature: &Signature) -> Signature {
+    let params: Vec<Param> = signature.params[1..].to_vec();
+    Signature { params, result: signature.result }
+}
