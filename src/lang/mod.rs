@@ -6,6 +6,7 @@ mod deep;
 pub(crate) mod diagnostic;
 pub(crate) mod hir;
 pub(crate) mod lexer;
+pub(crate) mod loader;
 pub(crate) mod lower;
 pub(crate) mod parser;
 pub(crate) mod source;
