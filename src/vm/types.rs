@@ -302,6 +302,19 @@ impl TypeTable {
         table
     }
 
+    /// A table with these types and nothing else; `None` if one is there twice.
+    pub fn from_types(types: Vec<Type>) -> Option<TypeTable> {
+        let ids: HashMap<Type, TypeId> = types.iter().cloned().zip((0..).map(TypeId)).collect();
+        (ids.len() == types.len()).then(|| TypeTable {
+            types,
+            ids,
+            classes: Vec::new(),
+            interfaces: Vec::new(),
+            selectors: Vec::new(),
+            enums: Vec::new(),
+        })
+    }
+
     /// The id of a type; a new one if it was not in the table.
     pub fn intern(&mut self, ty: Type) -> TypeId {
         if let Some(&id) = self.ids.get(&ty) {

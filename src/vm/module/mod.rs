@@ -4,6 +4,14 @@
 //! It is what the compiler makes, what `pirn build` writes and what a virtual machine loads. Nothing
 //! in it is trusted: the verifier decides whether it may run.
 
+mod checksum;
+mod decode;
+mod encode;
+#[cfg(test)]
+mod tests;
+
+pub use decode::DecodeError;
+
 use crate::vm::op::Code;
 use crate::vm::types::{ExceptionClass, FunctionId, Signature, TypeId, TypeTable};
 
