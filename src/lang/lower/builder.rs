@@ -63,7 +63,7 @@ pub(super) struct Builder {
     pub(super) variables: Vec<Variable>,
     /// Whether nothing gets to the next instruction.
     dead: bool,
-    /// The last index at which a label was bound: what stands before must not be fused with what
+    /// The last index to which something jumps: what stands before must not be fused with what
     /// comes.
     barrier: u32,
     line: u32,
@@ -96,6 +96,7 @@ impl Builder {
         self.place(label);
         if self.used[label.0 as usize] {
             self.dead = false;
+            self.barrier = self.position();
         }
     }
 
@@ -104,13 +105,13 @@ impl Builder {
     pub(super) fn bind_head(&mut self, label: Label, alive: bool) {
         self.place(label);
         self.dead = !alive;
+        self.barrier = self.position();
     }
 
     fn place(&mut self, label: Label) {
         let at = self.position();
         debug_assert!(self.labels[label.0 as usize].is_none(), "a label is bound once");
         self.labels[label.0 as usize] = Some(at);
-        self.barrier = at;
     }
 
     /// An instruction without a jump.

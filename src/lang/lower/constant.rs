@@ -142,10 +142,11 @@ impl<'a> Lowering<'a> {
                     match place {
                         Place::Local(_) => {}
                         Place::Field { .. } => note(self.constant(value)),
-                        Place::Index { index, .. } => {
+                        Place::Index { base, index } if self.element_ops(base.ty).is_some() => {
                             note(self.constant(index));
                             note(self.constant(value));
                         }
+                        Place::Index { .. } => {}
                     }
                 }
             },
@@ -162,7 +163,9 @@ impl<'a> Lowering<'a> {
                         }
                     }
                 }
-                ExprKind::Index { index, .. } => note(self.constant(index)),
+                ExprKind::Index { base, index } if self.element_ops(base.ty).is_some() => {
+                    note(self.constant(index));
+                }
                 ExprKind::Call { callee: Callee::Native(native), args }
                     if self.inlined(*native).is_some() =>
                 {

@@ -130,20 +130,19 @@ fn what_nothing_reaches_is_dropped_with_its_handlers_and_tables() {
 
 #[test]
 fn a_step_joins_its_back_edge_unless_something_jumps_between() {
-    for (between, expected) in
-        [(false, vec![Op::LoopIncLtInt]), (true, vec![Op::AddIntK, Op::LoopLtInt])]
-    {
+    let fused = [Op::JumpIf, Op::LoopIncLtInt, Op::ReturnVoid];
+    let apart = [Op::JumpIf, Op::AddIntK, Op::LoopLtInt, Op::ReturnVoid];
+    for (between, expected) in [(false, &fused[..]), (true, &apart[..])] {
         let mut code = Builder::default();
-        let (body, test) = (code.label(), code.label());
+        let (body, test, end) = (code.label(), code.label(), code.label());
+        code.jump(Code::ax(Op::JumpIf, 9, 0), if between { test } else { end });
         code.bind_head(body, true);
         code.abc(Op::AddIntK, 3, 3, 1);
-        if between {
-            code.bind(test);
-        }
+        code.bind(test);
         code.jump(Code::abc(Op::LoopLtInt, 3, 4, 0), body);
+        code.bind(end);
         code.abc(Op::ReturnVoid, 0, 0, 0);
-        let laid = lay_out(code);
-        assert_eq!(ops(&laid)[..expected.len()], expected[..]);
+        assert_eq!(ops(&lay_out(code)), expected);
     }
 }
 

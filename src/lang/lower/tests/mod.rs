@@ -1,4 +1,34 @@
 //! What lowering makes of programs, by listing; and that the verifier takes it.
 
 mod jumps;
+mod programs;
+mod shapes;
 mod trees;
+
+use crate::lang::check::check;
+use crate::lang::lower::lower;
+use crate::lang::parser;
+use crate::lang::source::Source;
+use crate::lang::units::{ImportTarget, ImportedPackage, ParsedProgram, ParsedUnit};
+use crate::vm::library::decl::PACKAGES;
+use crate::vm::module::Module;
+
+/// A program of one unit that may import the library, lowered; `None` if it is not legal.
+fn compile(text: &str) -> Option<Module> {
+    let mut program = ParsedProgram::default();
+    let file = program.sources.add(Source::new("test.n".into(), text.into()));
+    let source = program.sources.get(file).clone();
+    let ast = parser::parse(file, &source, &mut program.diagnostics);
+    let imports = ast.imports.iter().filter_map(|import| {
+        let parts: Vec<&str> = import.path.parts.iter().map(|part| part.text.as_str()).collect();
+        let name = parts.join(".");
+        let target = ImportTarget::Library;
+        let known = PACKAGES.contains(&name.as_str());
+        known.then_some(ImportedPackage { name, target, span: import.span })
+    });
+    let imports = imports.collect();
+    let (package, directory) = ("test".into(), String::new());
+    program.units.push(ParsedUnit { package, directory, file, ast, imports });
+    let (tree, _) = check(&program, &|_| false);
+    Some(lower(tree?, &program.sources).expect("within the limits"))
+}
