@@ -28,6 +28,17 @@ fn main() {
         ));
     }
 
+    // The interpreter's threaded code needs the compiler to turn calls in tail position into jumps, as
+    // it does when it optimises and nothing instruments the functions.
+    println!("cargo:rerun-if-env-changed=PIRN_DISPATCH");
+    let optimised = matches!(env::var("OPT_LEVEL").as_deref(), Ok("2" | "3" | "s" | "z"));
+    let instrumented = env::var_os("CARGO_CFG_SANITIZE").is_some_and(|list| !list.is_empty())
+        || env::var("CARGO_ENCODED_RUSTFLAGS").is_ok_and(|flags| flags.contains("instrument"));
+    let wanted = env::var("PIRN_DISPATCH").map_or(true, |shape| shape != "loop");
+    if optimised && !instrumented && wanted {
+        println!("cargo:rustc-cfg=pirn_threaded");
+    }
+
     // `-Zsanitizer=…` shows as a cfg that stable code cannot ask for, but a build script can.
     let sanitizers = env::var("CARGO_CFG_SANITIZE").unwrap_or_default();
     for sanitizer in sanitizers.split(',') {

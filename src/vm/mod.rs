@@ -4,6 +4,7 @@
 pub(crate) mod asm;
 pub(crate) mod disasm;
 pub(crate) mod heap;
+pub(crate) mod interp;
 pub(crate) mod library;
 pub(crate) mod link;
 pub(crate) mod module;

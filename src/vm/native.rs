@@ -7,7 +7,7 @@
 //! functions: result first, then the final values of the outs.
 //!
 //! * **No collection runs while native code runs**, so references may be held in plain variables. The
-//!   one exception is [`Context::call`]: whatever must survive it lives in a [`Handle`] (the native's
+//!   one exception is [`Context::call`]: whatever must survive it lives in a [`Local`] (the native's
 //!   own arguments are kept alive anyway).
 //! * **Allocate before you change anything.** A native that finds the heap full answers
 //!   [`Trap::HeapFull`]; the interpreter collects and calls it once more with the same arguments. The
@@ -24,7 +24,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::types::ExceptionClass;
+use super::heap::{HeapFull, LocalHeap};
+use super::interp::Machine;
+use super::types::{ExceptionClass, Signature, TypeTable};
 
 /// A native function as the library writes it.
 pub(crate) type NativeFn = fn(&mut Context<'_>) -> Result<Outcome, Trap>;
@@ -86,8 +88,9 @@ pub(crate) enum Trap {
     Exception(ExceptionClass, String),
     /// An exception object that exists already.
     Thrown(Word),
-    /// No room in the heap: collect and call again, once.
-    HeapFull,
+    /// No room in the heap: collect and call again, once. The `?` operator makes it of what the heap's
+    /// operations answer.
+    HeapFull(HeapFull),
     /// The host asked the script to end.
     Stop,
 }
@@ -120,10 +123,10 @@ impl Trap {
 /// A word of the machine.
 pub(crate) type Word = u64;
 
-/// A reference that the collector sees, by its number in the machine's list. Handles made during a
-/// native call end with it.
+/// A reference that the collector sees, by its number among those of the running natives. It ends
+/// with the native call that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Handle(pub(crate) u32);
+pub(crate) struct Local(usize);
 
 /// A request to end, from any thread. Shared by a machine and its stop handles.
 #[derive(Debug, Default)]
@@ -202,25 +205,35 @@ impl fmt::Debug for States {
 
 /// What a native function works with: its arguments, and the machine.
 pub(crate) struct Context<'a> {
+    machine: &'a mut Machine,
     /// The call's window in the thread's segment: arguments, then result and outs.
-    window: &'a mut [Word],
-    states: &'a mut States,
-    interrupt: &'a Interrupt,
+    window: *mut Word,
+    size: usize,
+    /// Which native function this is.
+    index: usize,
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(
-        window: &'a mut [Word],
-        states: &'a mut States,
-        interrupt: &'a Interrupt,
+    /// # Safety
+    ///
+    /// The window lies in the segment of the machine's current thread, which moves only while the
+    /// context calls the script.
+    #[inline(always)]
+    pub(super) unsafe fn new(
+        machine: &'a mut Machine,
+        window: *mut Word,
+        size: usize,
+        index: usize,
     ) -> Context<'a> {
-        Context { window, states, interrupt }
+        Context { machine, window, size, index }
     }
 
     /// The word of an argument; the receiver is argument 0.
     #[inline]
     pub(crate) fn word(&self, index: usize) -> Word {
-        self.window[index]
+        assert!(index < self.size, "an argument that the signature does not have");
+        // SAFETY: inside the window.
+        unsafe { *self.window.add(index) }
     }
 
     /// An `int`, enum, or narrower signed argument.
@@ -268,7 +281,8 @@ impl<'a> Context<'a> {
     /// Puts the result. Arguments are read before: result and outs lie where they were.
     #[inline]
     pub(crate) fn set_word(&mut self, word: Word) {
-        self.window[0] = word;
+        // SAFETY: every window has a word.
+        unsafe { *self.window = word }
     }
 
     /// Puts an `int`, enum or narrower signed result.
@@ -309,47 +323,90 @@ impl<'a> Context<'a> {
 
     /// Puts the final value of an out, by its place among the outs (from 0).
     pub(crate) fn set_out(&mut self, index: usize, word: Word) {
-        self.window[1 + index] = word;
+        assert!(1 + index < self.size, "an out that the signature does not have");
+        // SAFETY: inside the window.
+        unsafe { *self.window.add(1 + index) = word }
+    }
+
+    /// The heap. What is allocated is safe until the native returns or calls the script.
+    #[inline]
+    pub(crate) fn heap(&self) -> &LocalHeap {
+        &self.machine.heap
+    }
+
+    /// All types.
+    pub(crate) fn types(&self) -> &TypeTable {
+        &self.machine.program.types
+    }
+
+    /// The native's own signature, with types of [`Context::types`].
+    pub(crate) fn signature(&self) -> &Signature {
+        &self.machine.natives()[self.index].signature
+    }
+
+    /// The machine.
+    pub(crate) fn machine(&mut self) -> &mut Machine {
+        self.machine
     }
 
     /// The per-machine state of a type, made on first use.
     pub(crate) fn state<T: Any + Send + Default>(&mut self) -> &mut T {
-        self.states.get()
+        self.machine.states.get()
     }
 
     /// Whether the host asked the script to end: long natives poll it and answer [`Trap::Stop`].
     pub(crate) fn stop_requested(&self) -> bool {
-        self.interrupt.stop_requested()
+        self.machine.interrupt.stop_requested()
+    }
+
+    /// Keeps a reference alive until this native returns, calls of the script included.
+    pub(crate) fn keep(&mut self, reference: Word) -> Local {
+        Local(self.machine.keep(reference))
+    }
+
+    /// A reference that is kept.
+    pub(crate) fn kept(&self, local: Local) -> Word {
+        self.machine.kept(local.0)
+    }
+
+    /// Puts another reference in place of a kept one.
+    pub(crate) fn set_kept(&mut self, local: Local, reference: Word) {
+        self.machine.set_kept(local.0, reference);
+    }
+
+    /// Calls a function value with argument words; gives the word of its result.
+    ///
+    /// A collection may happen: references that are needed later are kept ([`Context::keep`]) or are
+    /// arguments of this native, as long as it has not put its result.
+    ///
+    /// # Errors
+    ///
+    /// What the function throws; an exception for null or where calls are nested too deep; a stop. All
+    /// of them go on to the native's caller.
+    pub(crate) fn call(&mut self, function: Word, arguments: &[Word]) -> Result<Word, Trap> {
+        let place = self.machine.segment_place(self.window);
+        let result = self.machine.call_value(function, arguments);
+        self.window = self.machine.segment_address(place);
+        result
+    }
+
+    /// Appends the text of a reference, as the language writes it; may call `toString` of the script:
+    /// see [`Context::call`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Context::call`].
+    pub(crate) fn write_text(&mut self, text: &mut String, reference: Word) -> Result<(), Trap> {
+        let place = self.machine.segment_place(self.window);
+        let result = self.machine.write_reference(text, reference);
+        self.window = self.machine.segment_address(place);
+        result
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn half(cx: &mut Context<'_>) -> Result<Outcome, Trap> {
-        let value = cx.int(0);
-        *cx.state::<u32>() += 1;
-        if value % 2 != 0 {
-            return Err(Trap::exception(format!("{value} is odd")));
-        }
-        cx.set_int(value / 2);
-        Ok(Outcome::Done)
-    }
-
-    #[test]
-    fn a_native_reads_its_arguments_and_leaves_a_canonical_result() {
-        let mut window = [(-8i32) as u32 as u64, 0];
-        let mut states = States::default();
-        let interrupt = Interrupt::default();
-        let mut cx = Context::new(&mut window, &mut states, &interrupt);
-        assert_eq!(half(&mut cx), Ok(Outcome::Done));
-        assert_eq!(window[0], (-4i32) as u32 as u64);
-        window[0] = 3;
-        let mut cx = Context::new(&mut window, &mut states, &interrupt);
-        assert_eq!(half(&mut cx), Err(Trap::exception("3 is odd")));
-        assert_eq!(*states.get::<u32>(), 2);
-    }
 
     #[test]
     fn a_pause_is_taken_once_and_a_stop_stays() {

@@ -1,0 +1,69 @@
+//! The roots of a collection: the frames of the thread that runs, through their pointer maps, the
+//! constants, and what native functions keep.
+//!
+//! The map of a frame is that of the instruction it executes, with the registers as they were before
+//! it: in the top frame the one that needs the collection, in the others a call. From the call's
+//! window on, the words of a caller belong to the callee; below a native function that calls the
+//! script they are its arguments, which stay alive.
+
+use super::thread::Frames;
+use super::{Machine, Thread};
+use crate::vm::heap::Tracer;
+use crate::vm::link::Program;
+use crate::vm::native::Word;
+use crate::vm::op::Code;
+
+impl Machine {
+    /// Collects, at the current instruction.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn collect(&mut self) {
+        let current = (!self.thread.is_null()).then(|| (self.pc, self.base_offset()));
+        let thread = self.thread;
+        let Machine { heap, program, constants, locals, last_thrown, emergency, .. } = self;
+        let mut roots = |tracer: &mut Tracer<'_>| {
+            tracer.references(constants);
+            tracer.references(locals);
+            tracer.reference(*emergency);
+            if let Some(thrown) = last_thrown {
+                tracer.reference(thrown.exception);
+            }
+            if let Some((pc, base)) = current {
+                // SAFETY: the current thread is borrowed by `run`, and stands at the instruction.
+                unsafe { trace_frames(&*thread, pc, base, program, tracer) };
+            }
+        };
+        // SAFETY: the roots are all that the machine reads later, apart from what the host's handles
+        // keep, of which the heap knows. There is no other carrier.
+        unsafe { heap.collect(&mut roots) };
+    }
+}
+
+/// Hands over the references in the frames of a thread that stands at an instruction.
+///
+/// # Safety
+///
+/// The place is the thread's top frame, with the registers as before the instruction.
+unsafe fn trace_frames(
+    thread: &Thread,
+    pc: *const Code,
+    base: usize,
+    program: &Program,
+    tracer: &mut Tracer<'_>,
+) {
+    // SAFETY: the caller's promise.
+    for frame in unsafe { Frames::new(thread.words.as_ptr(), &thread.nested, pc, base) } {
+        let Some(location) = program.locate(frame.pc.addr()) else { continue };
+        for (i, &bits) in program.references(location).iter().enumerate() {
+            let mut bits = bits;
+            while bits != 0 {
+                let register = 64 * i + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if register < frame.registers {
+                    let word: Word = thread.words[frame.base + register];
+                    tracer.reference(word);
+                }
+            }
+        }
+    }
+}

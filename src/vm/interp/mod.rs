@@ -1,0 +1,373 @@
+//! The interpreter: runs the threads of a linked program.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `tables` | the linked program as the handlers read it |
+//! | `load` | bringing modules in |
+//! | `thread` | the segment of frames of a thread, and how to walk it |
+//! | `state` | the registers of the machine, as handlers pass them on |
+//! | `dispatch` | from one instruction to the next |
+//! | `arithmetic`, `jumps`, `calls`, `objects` | the hot code of the instructions |
+//! | `slow` | what they do outside the hot code |
+//! | `raise`, `throw` | exceptions that instructions raise; the search for handlers |
+//! | `native` | calls of native functions, and their calls back |
+//! | `collect` | the roots of a collection |
+//! | `text` | values as text |
+//!
+//! # How it runs
+//!
+//! [`Machine::run`] takes a [`Thread`] and executes it until it ends or something else must happen
+//! first: then it returns an [`Exit`], with the thread complete in its segment, and may be called again
+//! later. Calls between script functions push frames onto the segment; only a native function that
+//! calls back into the script stands on the native stack.
+//!
+//! Hot code holds the state in the processor's registers. Everything that may collect, throw, grow
+//! the segment or end the run is a slow path: it finds the state in the machine, with `pc` at the
+//! instruction that needs it, and leaves there how to go on. So at each slow path a collection is
+//! possible, with the registers as they were before the instruction.
+//!
+//! # One counter
+//!
+//! `budget` is decremented by back-edges and calls. Below zero, [`tick`] looks for what is to be done:
+//! a stop request, the end of the fuel, a pause, a collection, another thread's turn; then a new slice
+//! of [`SLICE`] begins.
+
+#[allow(non_snake_case)]
+mod arithmetic;
+#[allow(non_snake_case)]
+mod calls;
+mod collect;
+mod dispatch;
+#[allow(non_snake_case)]
+mod jumps;
+mod load;
+mod native;
+#[allow(non_snake_case)]
+mod objects;
+mod raise;
+mod slow;
+mod state;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod text;
+mod thread;
+mod throw;
+
+use std::sync::Arc;
+
+#[allow(unused_imports)]
+pub(crate) use load::{LoadError, Resolve};
+pub(crate) use native::LinkedNative;
+pub(crate) use state::Step;
+pub(crate) use thread::Thread;
+pub(crate) use throw::Thrown;
+
+use self::load::heap_type;
+use self::tables::{Entry, SelectorCache, SwitchTable, Tables, stub};
+use super::heap::LocalHeap;
+use super::link::Program;
+use super::native::{Interrupt, Park, States, Word};
+use super::op::Code;
+use super::types::FunctionId;
+
+/// Back-edges and calls of one slice.
+pub(crate) const SLICE: u64 = 1000;
+
+/// Frames of a thread, if the host says nothing else.
+pub(crate) const DEFAULT_DEPTH: usize = 200_000;
+
+/// Bytes of the native stack that native functions which call the script may take.
+const NATIVE_STACK: usize = 512 << 10;
+
+/// The most words of a segment, whatever the depth: 512 MiB.
+const MOST_WORDS: usize = 1 << 26;
+
+/// Why a thread no longer runs.
+#[derive(Debug)]
+pub(crate) enum Exit {
+    /// Its function returned this word.
+    Done(Word),
+    /// Its slice is over, and others can run.
+    Yielded,
+    /// A native function waits.
+    Parked(Park),
+    /// Somebody asked for a pause.
+    Paused,
+    /// An exception that nobody caught.
+    Thrown(Thrown),
+    /// It was ended from outside.
+    Stopped(Stop),
+}
+
+/// Who ended a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// A stop handle.
+    Requested,
+    /// The fuel ran out.
+    OutOfFuel,
+}
+
+/// Limits of a machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Frames of a thread.
+    pub(crate) depth: usize,
+    /// Back-edges and calls until the end; none for no end.
+    pub(crate) fuel: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { depth: DEFAULT_DEPTH, fuel: None }
+    }
+}
+
+/// What runs threads: the state of the one that runs, and all that they share.
+///
+/// The fields of the first group are read by hot code through a raw pointer.
+#[repr(C)]
+pub(crate) struct Machine {
+    /// The end of the usable part of the current segment.
+    limit: *mut Word,
+    entries: *const Entry,
+    vtables: *const *const *const Entry,
+    words: *const Word,
+    texts: *const Word,
+    switches: *const SwitchTable,
+    pc: *const Code,
+    base: *mut Word,
+    budget: isize,
+    /// What the call that found no room wanted to enter.
+    callee: *const Entry,
+    selector_cache: SelectorCache,
+
+    /// The thread that runs; null between runs.
+    thread: *mut Thread,
+    /// Why the dispatch ended.
+    exit: Option<Exit>,
+    /// What the budget was at the begin of the slice.
+    granted: u64,
+    fuel: Option<u64>,
+    /// Whether the end of a slice ends the run: others can run.
+    pub(crate) others_wait: bool,
+    pub(crate) limits: Limits,
+    pub(crate) heap: LocalHeap,
+    pub(crate) program: Program,
+    tables: Tables,
+    natives: Vec<LinkedNative>,
+    /// The text constants.
+    constants: Vec<Word>,
+    /// Thrown where there is no memory for an exception.
+    emergency: Word,
+    /// References that native functions hold while they call the script.
+    locals: Vec<Word>,
+    /// Why a nested run was stopped.
+    stopped: Option<Stop>,
+    /// Where the native stack was when the thread began to run.
+    stack_begin: usize,
+    /// The type of all function values.
+    function_type: super::heap::TypeIndex,
+    /// For texts that are being put together.
+    buffer: String,
+    /// Where the last exception without a handler was thrown.
+    last_thrown: Option<Thrown>,
+    /// How many of the types the heap knows.
+    defined_types: usize,
+    pub(crate) states: States,
+    pub(crate) interrupt: Arc<Interrupt>,
+}
+
+// SAFETY: the pointers point into the tables, the program and the constants, which the machine owns, and, between
+// `run`'s begin and end only, into the thread that it borrows.
+unsafe impl Send for Machine {}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine")
+            .field("modules", &self.program.module_count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Machine {
+    /// A thread that stands at the begin of a function, with its arguments.
+    pub(crate) fn start(&self, function: FunctionId, arguments: &[Word]) -> Thread {
+        let mut thread = Thread::new(self.limits.depth);
+        let entry = self.tables.entries[function.0 as usize];
+        thread.reserve(1 + entry.bytes / 8);
+        thread.words[0] = stub().expose_provenance() as Word;
+        thread.words[1..=arguments.len()].copy_from_slice(arguments);
+        thread.pc = entry.code;
+        thread.allowed = thread.allowed.max(1 + entry.bytes / 8);
+        thread
+    }
+
+    /// Back-edges and calls that are left, if they are limited.
+    pub(crate) fn fuel(&self) -> Option<u64> {
+        self.fuel
+    }
+
+    /// Sets or lifts the limit.
+    pub(crate) fn set_fuel(&mut self, fuel: Option<u64>) {
+        self.fuel = fuel;
+    }
+
+    /// Runs a thread, from where it stands, with a new slice.
+    pub(crate) fn run(&mut self, thread: &mut Thread) -> Exit {
+        assert!(self.thread.is_null(), "one thread at a time");
+        self.thread = thread;
+        self.last_thrown = None;
+        self.stack_begin = begin_of_stack();
+        self.begin_slice();
+        self.enter_thread();
+        // SAFETY: the thread stands between two instructions of verified code: `start` put it
+        // there, or the run before left it so.
+        unsafe { dispatch::run(self) };
+        self.leave_thread();
+        self.thread = std::ptr::null_mut();
+        self.end_slice();
+        self.exit.take().expect("the dispatch ends with a reason")
+    }
+
+    /// Takes the thread's state as the machine's.
+    fn enter_thread(&mut self) {
+        // SAFETY: the current thread is borrowed by `run`.
+        let thread = unsafe { &mut *self.thread };
+        self.pc = thread.pc;
+        self.base = thread.words.as_mut_ptr().wrapping_add(thread.base);
+        self.limit = thread.limit();
+    }
+
+    /// Puts the machine's state into the thread.
+    fn leave_thread(&mut self) {
+        let base = self.base_offset();
+        // SAFETY: the current thread is borrowed by `run`.
+        let thread = unsafe { &mut *self.thread };
+        thread.pc = self.pc;
+        thread.base = base;
+    }
+
+    /// The place of the current frame in its segment.
+    fn base_offset(&self) -> usize {
+        // SAFETY: the current thread is borrowed by `run`.
+        let words = unsafe { (*self.thread).words.as_ptr() };
+        (self.base.addr() - words.addr()) / size_of::<Word>()
+    }
+
+    /// The natives that the program imports.
+    pub(crate) fn natives(&self) -> &[LinkedNative] {
+        &self.natives
+    }
+
+    /// Where an address lies in the current thread's segment.
+    pub(crate) fn segment_place(&self, address: *mut Word) -> usize {
+        // SAFETY: natives run while `run` borrows the current thread.
+        let words = unsafe { (*self.thread).words.as_ptr() };
+        (address.addr() - words.addr()) / size_of::<Word>()
+    }
+
+    /// The address of a place in the current thread's segment.
+    pub(crate) fn segment_address(&self, place: usize) -> *mut Word {
+        // SAFETY: as for `segment_place`.
+        unsafe { (*self.thread).words.as_mut_ptr().wrapping_add(place) }
+    }
+
+    /// Keeps a reference alive until the native that runs returns.
+    pub(crate) fn keep(&mut self, reference: Word) -> usize {
+        self.locals.push(reference);
+        self.locals.len() - 1
+    }
+
+    /// A reference that is kept.
+    pub(crate) fn kept(&self, index: usize) -> Word {
+        self.locals[index]
+    }
+
+    /// Replaces a reference that is kept.
+    pub(crate) fn set_kept(&mut self, index: usize, reference: Word) {
+        self.locals[index] = reference;
+    }
+
+    /// The current instruction.
+    fn code(&self) -> Code {
+        // SAFETY: at a slow path `pc` is at an instruction.
+        unsafe { *self.pc }
+    }
+
+    /// A register of the current frame.
+    fn register(&self, index: u16) -> Word {
+        // SAFETY: the verifier has seen that instructions name registers of the frame only.
+        unsafe { *self.base.add(usize::from(index)) }
+    }
+
+    /// Writes a register of the current frame.
+    fn set_register(&mut self, index: u16, word: Word) {
+        // SAFETY: as for `register`.
+        unsafe { *self.base.add(usize::from(index)) = word }
+    }
+
+    /// Goes on behind the current instruction.
+    fn advance(&mut self) -> Step {
+        self.pc = self.pc.wrapping_add(1);
+        Step::Continue
+    }
+
+    fn leave(&mut self, exit: Exit) -> Step {
+        self.exit = Some(exit);
+        Step::Exit
+    }
+
+    fn begin_slice(&mut self) {
+        self.granted = self.fuel.map_or(SLICE, |fuel| fuel.min(SLICE));
+        self.budget = self.granted as isize;
+    }
+
+    /// Takes what was used from the fuel.
+    fn end_slice(&mut self) {
+        if let Some(fuel) = &mut self.fuel {
+            let left = self.budget.max(0) as u64;
+            *fuel -= (self.granted - left).min(*fuel);
+        }
+        self.granted = 0;
+        self.budget = 0;
+    }
+}
+
+/// What happens when the budget is used up; the instruction is executed (again) afterwards.
+#[cold]
+fn tick(machine: &mut Machine) -> Step {
+    machine.end_slice();
+    if machine.interrupt.stop_requested() {
+        return machine.leave(Exit::Stopped(Stop::Requested));
+    }
+    if machine.fuel == Some(0) {
+        return machine.leave(Exit::Stopped(Stop::OutOfFuel));
+    }
+    if machine.interrupt.take_pause() {
+        return machine.leave(Exit::Paused);
+    }
+    if machine.heap.wants_collection() {
+        machine.collect();
+    }
+    if machine.others_wait {
+        return machine.leave(Exit::Yielded);
+    }
+    machine.bound_depth();
+    machine.begin_slice();
+    Step::Continue
+}
+
+/// The lowest frame of a run returned.
+fn finished(machine: &mut Machine) -> Step {
+    let word = machine.register(0);
+    machine.leave(Exit::Done(word))
+}
+
+/// An address on the native stack, near its current end.
+#[inline(never)]
+fn begin_of_stack() -> usize {
+    let here = 0u8;
+    std::hint::black_box(&raw const here).addr()
+}

@@ -1,0 +1,698 @@
+//! What instructions do outside the hot code: allocation, calls that need more than a jump, casts.
+//!
+//! Each function here is a [`Slow`](super::Slow): it finds the state in the machine with `pc` at the
+//! instruction, and a collection is possible until it has changed something.
+
+use super::state::Step;
+use super::tables::Found;
+use super::{MOST_WORDS, Machine, heap_type};
+use crate::vm::heap::{HeapFull, Str, object};
+use crate::vm::link::TypeIndex;
+use crate::vm::native::{Trap, Word};
+use crate::vm::types::{ExceptionClass, FunctionId, Method, SelectorId, Type, known};
+
+impl Machine {
+    /// Allocates at the current instruction, after a collection if one is due or if there is no room
+    /// without.
+    pub(super) fn with_room<T>(
+        &mut self,
+        make: impl Fn(&Machine) -> Result<T, HeapFull>,
+    ) -> Result<T, HeapFull> {
+        if self.heap.wants_collection() {
+            self.collect();
+        }
+        make(self).or_else(|_| {
+            self.collect();
+            make(self)
+        })
+    }
+
+    /// As [`Machine::with_room`]: puts the word into register `a` and goes on.
+    fn allocate(&mut self, make: impl Fn(&Machine) -> Result<Word, HeapFull>) -> Step {
+        match self.with_room(make) {
+            Ok(word) => {
+                self.set_register(self.code().a(), word);
+                self.advance()
+            }
+            Err(full) => self.raise_heap_full(full),
+        }
+    }
+
+    /// Puts a word into register `a` and goes on.
+    fn done(&mut self, word: Word) -> Step {
+        self.set_register(self.code().a(), word);
+        self.advance()
+    }
+
+    fn b(&self) -> Word {
+        self.register(self.code().b())
+    }
+
+    fn c(&self) -> Word {
+        self.register(self.code().c())
+    }
+
+    /// The bytes of a string that a register holds.
+    fn text_of(&self, word: Word) -> &[u8] {
+        // SAFETY: the verifier has seen that the register holds a string or null; it lives as long as
+        // nothing collects, which takes the machine mutably.
+        unsafe { object::string_bytes(word) }
+    }
+}
+
+/// A call found no room in the segment: makes some, or finds the thread too deep.
+#[cold]
+pub(super) fn grow(machine: &mut Machine) -> Step {
+    // SAFETY: the call left there what it wanted to enter.
+    let bytes = unsafe { (*machine.callee).bytes };
+    let end = machine.base_offset() + usize::from(machine.code().a()) + bytes / 8;
+    machine.budget += 1;
+    match machine.make_room(end) {
+        Ok(()) => Step::Continue,
+        Err(depth) => machine.raise(ExceptionClass::Exception, &depth.to_string()),
+    }
+}
+
+/// `equals`, `getHashCode` or `toString` of an object that does not override it.
+pub(super) fn object_method(machine: &mut Machine) -> Step {
+    let code = machine.code();
+    let receiver = machine.register(code.a());
+    let word = match code.b() {
+        0 => {
+            let other = machine.register(code.a() + 1);
+            Word::from(machine.object_equals(receiver, other))
+        }
+        1 => Word::from(machine.object_hash(receiver)),
+        _ => return machine.reference_text_into(receiver),
+    };
+    machine.done(word)
+}
+
+/// A call through an interface whose target the cache does not have.
+#[cold]
+pub(super) fn find_selector(machine: &mut Machine) -> Step {
+    let code = machine.code();
+    // SAFETY: the handler has seen that the receiver is an object.
+    let ty = unsafe { object::type_of(machine.register(code.a())) };
+    let selector = SelectorId(code.x());
+    let Some(function) = machine.implementation(ty, selector) else {
+        let message = machine.missing(selector, machine.register(code.a()));
+        return machine.raise(ExceptionClass::Exception, &message);
+    };
+    let entry = &raw const machine.tables.entries[function.0 as usize];
+    machine.selector_cache.put(Found { ty, selector: selector.0, entry });
+    Step::Continue
+}
+
+const NULL_FUNCTION: &str = "cannot call a null function value";
+
+/// How a function value is bound: the upper half of its target; the lower half is a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+enum Form {
+    /// A function, by its index.
+    Plain = 0,
+    /// A method, by its index, with its receiver.
+    Bound = 1,
+    /// The method in a virtual slot of the receiver.
+    Virtual = 2,
+    /// The receiver's method for a selector.
+    Interface = 3,
+}
+
+fn target(form: Form, number: u32) -> u64 {
+    (form as u64) << 32 | u64::from(number)
+}
+
+/// What a call through a value or an interface finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Callee {
+    Function(FunctionId),
+    /// A method of `Object` that the receiver does not override, by its slot.
+    Object(u32),
+    /// The receiver has no such method: an interface type is a promise of the compiler alone.
+    Missing(SelectorId),
+}
+
+impl Machine {
+    /// What implements a selector for objects of a runtime type.
+    fn implementation(&self, ty: u32, selector: SelectorId) -> Option<FunctionId> {
+        let class = self.class_of(ty)?;
+        let selectors = &self.program.types.class(class).selectors;
+        selectors.iter().find(|&&(s, _)| s == selector).map(|&(_, function)| function)
+    }
+
+    /// What a function value calls, and the receiver if it is bound.
+    pub(super) fn resolve_function_value(&self, value: Word) -> (Callee, Word) {
+        // SAFETY: the caller has a function value; null was excluded.
+        let (target, receiver) = unsafe { (object::field(value, 0), object::field(value, 1)) };
+        let number = target as u32;
+        // SAFETY: a bound receiver is an object.
+        let receiver_type = || unsafe { object::type_of(receiver) };
+        let callee = if target == self::target(Form::Virtual, number) {
+            let class = self.class_of(receiver_type());
+            match class.and_then(|c| self.program.types.class(c).vtable.get(number as usize)) {
+                Some(Method::Script(id)) => Callee::Function(*id),
+                _ => Callee::Object(number),
+            }
+        } else if target == self::target(Form::Interface, number) {
+            match self.implementation(receiver_type(), SelectorId(number)) {
+                Some(id) => Callee::Function(id),
+                None => Callee::Missing(SelectorId(number)),
+            }
+        } else {
+            Callee::Function(FunctionId(number))
+        };
+        (callee, receiver)
+    }
+
+    fn missing(&self, selector: SelectorId, receiver: Word) -> String {
+        let name = &self.program.types.selectors[selector.0 as usize].name;
+        format!("{} has no method `{name}`", self.describe(receiver))
+    }
+
+    /// Whether a function value has a receiver.
+    pub(super) fn is_bound(value: Word) -> bool {
+        // SAFETY: the caller has a function value that is not null.
+        unsafe { object::field(value, 0) >> 32 != Form::Plain as u64 }
+    }
+}
+
+/// `call.func`
+pub(super) fn call_function_value(machine: &mut Machine) -> Step {
+    let code = machine.code();
+    let value = machine.b();
+    if value == 0 {
+        return machine.raise(ExceptionClass::NullPointer, NULL_FUNCTION);
+    }
+    machine.budget -= 1;
+    if machine.budget < 0 {
+        return super::tick(machine);
+    }
+    let function = match machine.resolve_function_value(value) {
+        (Callee::Function(function), _) => function,
+        (Callee::Object(slot), receiver) => return machine.call_object_method(slot, receiver),
+        (Callee::Missing(selector), receiver) => {
+            let message = machine.missing(selector, receiver);
+            return machine.raise(ExceptionClass::Exception, &message);
+        }
+    };
+    let entry = &raw const machine.tables.entries[function.0 as usize];
+    let a = usize::from(code.a());
+    // SAFETY: the entry is one of the tables'.
+    let (target, bytes) = unsafe { ((*entry).code, (*entry).bytes) };
+    if machine.base.addr() + a * 8 + bytes > machine.limit.addr() {
+        machine.callee = entry;
+        return grow(machine);
+    }
+    let bound = Machine::is_bound(value);
+    let params = machine.program.source(function).signature.params.len();
+    // SAFETY: the window of the call has a place for the receiver and all arguments, and there is
+    // room for the callee's registers.
+    unsafe {
+        let base = machine.base.add(a);
+        if bound {
+            *base = object::field(value, 1);
+        } else {
+            std::ptr::copy(base.add(1), base, params);
+        }
+        *base.sub(1) = machine.pc.add(1).expose_provenance() as Word;
+        machine.base = base;
+    }
+    machine.pc = target;
+    Step::Continue
+}
+
+impl Machine {
+    /// Calls a function value from native code.
+    ///
+    /// # Errors
+    ///
+    /// What the script throws, or a reason not to call: null, depth, a stop.
+    pub(crate) fn call_value(&mut self, value: Word, arguments: &[Word]) -> Result<Word, Trap> {
+        if value == 0 {
+            return Err(Trap::of(ExceptionClass::NullPointer, NULL_FUNCTION));
+        }
+        match self.resolve_function_value(value) {
+            (Callee::Function(function), receiver) if Machine::is_bound(value) => {
+                let mut all = Vec::with_capacity(1 + arguments.len());
+                all.push(receiver);
+                all.extend_from_slice(arguments);
+                self.call_function(function, &all)
+            }
+            (Callee::Function(function), _) => self.call_function(function, arguments),
+            (Callee::Object(0), receiver) => {
+                let other = arguments.first().copied().unwrap_or(0);
+                Ok(Word::from(self.object_equals(receiver, other)))
+            }
+            (Callee::Object(1), receiver) => Ok(Word::from(self.object_hash(receiver))),
+            (Callee::Object(_), receiver) => {
+                let mut text = String::new();
+                self.write_reference(&mut text, receiver)?;
+                Ok(self.heap.new_string(text.as_bytes())?.word())
+            }
+            (Callee::Missing(selector), receiver) => {
+                Err(Trap::exception(self.missing(selector, receiver)))
+            }
+        }
+    }
+
+    /// Whether a function value has a receiver, and the name of its function.
+    pub(super) fn function_name(&self, value: Word) -> (bool, String) {
+        let name = match self.resolve_function_value(value).0 {
+            Callee::Function(function) => self.program.source(function).name.clone(),
+            Callee::Object(slot) => ["equals", "getHashCode", "toString"][slot as usize % 3].into(),
+            Callee::Missing(id) => self.program.types.selectors[id.0 as usize].name.clone(),
+        };
+        (Machine::is_bound(value), name)
+    }
+
+    /// Calls a value bound to a method that `Object` supplies.
+    fn call_object_method(&mut self, slot: u32, receiver: Word) -> Step {
+        match slot {
+            0 => {
+                let other = self.register(self.code().a() + 1);
+                let equal = self.object_equals(receiver, other);
+                self.done(Word::from(equal))
+            }
+            1 => {
+                let hash = self.object_hash(receiver);
+                self.done(Word::from(hash))
+            }
+            _ => self.reference_text_into(receiver),
+        }
+    }
+
+    /// `Object.equals`: identity, but boxed values compare type and value.
+    pub(crate) fn object_equals(&self, a: Word, b: Word) -> bool {
+        if a == b {
+            return true;
+        }
+        if a == 0 || b == 0 {
+            return false;
+        }
+        // SAFETY: both are objects that live.
+        unsafe {
+            let (ta, tb) = (object::header(a), object::header(b));
+            if ta.ty() != tb.ty() {
+                return false;
+            }
+            if ta.ty() == TypeIndex::STRING.0 {
+                return object::string_bytes(a) == object::string_bytes(b);
+            }
+            if ta.kind() != object::Kind::Box {
+                return false;
+            }
+            let (x, y) = (object::field(a, 0), object::field(b, 0));
+            match TypeIndex(ta.ty()).id() {
+                Some(known::FLOAT) => f32::from_bits(x as u32) == f32::from_bits(y as u32),
+                Some(known::DOUBLE) => f64::from_bits(x) == f64::from_bits(y),
+                _ => x == y,
+            }
+        }
+    }
+
+    /// `Object.getHashCode`: equal objects have equal ones.
+    pub(crate) fn object_hash(&self, object: Word) -> u32 {
+        let mix = |word: u64| (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32;
+        // SAFETY: an object that lives.
+        unsafe {
+            let header = object::header(object);
+            if header.ty() == TypeIndex::STRING.0 {
+                return self.heap.hash_string(Str::from_word(&self.heap, object));
+            }
+            if header.kind() != object::Kind::Box {
+                return mix(object >> 3);
+            }
+            let word = object::field(object, 0);
+            match TypeIndex(header.ty()).id() {
+                // Both zeros are equal.
+                Some(known::FLOAT) if f32::from_bits(word as u32) == 0.0 => mix(0),
+                Some(known::DOUBLE) if f64::from_bits(word) == 0.0 => mix(0),
+                _ => mix(word),
+            }
+        }
+    }
+}
+
+/// `func`
+pub(super) fn func_of(machine: &mut Machine) -> Step {
+    let function = FunctionId(machine.code().x());
+    let ty = machine.function_type;
+    machine.allocate(|m| m.heap.new_function(ty, target(Form::Plain, function.0), 0))
+}
+
+/// `bind`
+pub(super) fn bind(machine: &mut Machine) -> Step {
+    let function = machine.program.bound[usize::from(machine.code().c())];
+    bound(machine, Form::Bound, function.0)
+}
+
+/// `bind.virtual`
+pub(super) fn bind_virtual(machine: &mut Machine) -> Step {
+    let slot = machine.code().c();
+    bound(machine, Form::Virtual, slot.into())
+}
+
+/// `bind.interface`
+pub(super) fn bind_interface(machine: &mut Machine) -> Step {
+    let selector = machine.code().c();
+    bound(machine, Form::Interface, selector.into())
+}
+
+fn bound(machine: &mut Machine, form: Form, number: u32) -> Step {
+    if machine.b() == 0 {
+        return machine.raise(ExceptionClass::NullPointer, "cannot bind a method to null");
+    }
+    let ty = machine.function_type;
+    // Read again at each attempt: the register is a root, a variable here is not.
+    machine.allocate(|m| m.heap.new_function(ty, target(form, number), m.b()))
+}
+
+/// `eq.func`
+pub(super) fn func_eq(machine: &mut Machine) -> Step {
+    let equal = same_function(machine);
+    machine.done(Word::from(equal))
+}
+
+/// `ne.func`
+pub(super) fn func_ne(machine: &mut Machine) -> Step {
+    let equal = same_function(machine);
+    machine.done(Word::from(!equal))
+}
+
+fn same_function(machine: &Machine) -> bool {
+    let (a, b) = (machine.b(), machine.c());
+    // SAFETY: both are function values or null.
+    a == b
+        || a != 0
+            && b != 0
+            && unsafe {
+                object::field(a, 0) == object::field(b, 0)
+                    && object::field(a, 1) == object::field(b, 1)
+            }
+}
+
+/// `mod.float`
+pub(super) fn mod_float(machine: &mut Machine) -> Step {
+    let (b, c) = (f32::from_bits(machine.b() as u32), f32::from_bits(machine.c() as u32));
+    if c == 0.0 {
+        return super::raise::division_by_zero(machine);
+    }
+    machine.done(Word::from((b % c).to_bits()))
+}
+
+/// `mod.double`
+pub(super) fn mod_double(machine: &mut Machine) -> Step {
+    let (b, c) = (f64::from_bits(machine.b()), f64::from_bits(machine.c()));
+    if c == 0.0 {
+        return super::raise::division_by_zero(machine);
+    }
+    machine.done((b % c).to_bits())
+}
+
+/// `long.char`
+pub(super) fn long_to_char(machine: &mut Machine) -> Step {
+    let value = machine.b() as i64;
+    match u32::try_from(value).ok().and_then(char::from_u32) {
+        Some(char) => machine.done(Word::from(u32::from(char))),
+        None => machine.raise(
+            ExceptionClass::Exception,
+            &format!("{value} is no character: not a Unicode scalar value"),
+        ),
+    }
+}
+
+/// `new`
+pub(super) fn new_object(machine: &mut Machine) -> Step {
+    let ty = heap_type(TypeIndex(machine.code().x()));
+    machine.allocate(|m| m.heap.new_instance(ty))
+}
+
+/// `copy`
+pub(super) fn copy_struct(machine: &mut Machine) -> Step {
+    // SAFETY: the verifier has seen that the register holds a struct.
+    machine.allocate(|m| unsafe { m.heap.copy_struct(m.b()) })
+}
+
+/// `new.array`
+pub(super) fn new_array(machine: &mut Machine) -> Step {
+    let length = machine.b() as i64;
+    let ty = heap_type(TypeIndex(machine.code().c().into()));
+    match u64::try_from(length) {
+        Ok(length) => machine.allocate(|m| m.heap.new_array(ty, length)),
+        Err(_) => machine
+            .raise(ExceptionClass::Exception, &format!("an array cannot have the length {length}")),
+    }
+}
+
+/// `new.container`
+pub(super) fn new_container(machine: &mut Machine) -> Step {
+    let ty = heap_type(TypeIndex(machine.code().x()));
+    machine.allocate(|m| m.heap.new_container(ty))
+}
+
+/// `list.add`
+pub(super) fn list_add(machine: &mut Machine) -> Step {
+    let code = machine.code();
+    if machine.register(code.a()) == 0 {
+        return super::raise::null_list(machine);
+    }
+    let added = machine.with_room(|m| {
+        // SAFETY: the verifier has seen that the register holds a list or null.
+        unsafe { m.heap.list_add(m.register(code.a()), m.register(code.b())) }
+    });
+    match added {
+        Ok(()) => machine.advance(),
+        Err(full) => machine.raise_heap_full(full),
+    }
+}
+
+/// `text.next`
+pub(super) fn text_next(machine: &mut Machine) -> Step {
+    let position = machine.c() as usize;
+    let bytes = machine.text_of(machine.b());
+    let Some(rest) = bytes.get(position..).filter(|rest| !rest.is_empty()) else {
+        return super::raise::text_index(machine);
+    };
+    let (char, length) = next_char(rest);
+    machine.set_register(machine.code().c(), (position + length) as Word);
+    machine.done(Word::from(u32::from(char)))
+}
+
+/// The char that bytes begin with, and its length; a byte that begins none counts as U+FFFD.
+fn next_char(bytes: &[u8]) -> (char, usize) {
+    if bytes[0] < 0x80 {
+        return (char::from(bytes[0]), 1);
+    }
+    let window = &bytes[..bytes.len().min(4)];
+    let valid = match std::str::from_utf8(window) {
+        Ok(text) => text,
+        Err(error) => {
+            // SAFETY: valid up to there, as the error says.
+            unsafe { std::str::from_utf8_unchecked(&window[..error.valid_up_to()]) }
+        }
+    };
+    match valid.chars().next() {
+        Some(char) => (char, char.len_utf8()),
+        None => (char::REPLACEMENT_CHARACTER, 1),
+    }
+}
+
+/// `eq.text`
+pub(super) fn text_eq(machine: &mut Machine) -> Step {
+    let equal = machine.text_of(machine.b()) == machine.text_of(machine.c());
+    machine.done(Word::from(equal))
+}
+
+/// `ne.text`
+pub(super) fn text_ne(machine: &mut Machine) -> Step {
+    let equal = machine.text_of(machine.b()) == machine.text_of(machine.c());
+    machine.done(Word::from(!equal))
+}
+
+/// `lt.text`
+pub(super) fn text_lt(machine: &mut Machine) -> Step {
+    let less = machine.text_of(machine.b()) < machine.text_of(machine.c());
+    machine.done(Word::from(less))
+}
+
+/// `le.text`
+pub(super) fn text_le(machine: &mut Machine) -> Step {
+    let less = machine.text_of(machine.b()) <= machine.text_of(machine.c());
+    machine.done(Word::from(less))
+}
+
+/// `concat`
+pub(super) fn concat(machine: &mut Machine) -> Step {
+    // SAFETY: both registers hold strings or null.
+    machine.allocate(|m| unsafe { m.heap.concat_words(&[m.b(), m.c()]) })
+}
+
+/// `concat.many`
+pub(super) fn concat_many(machine: &mut Machine) -> Step {
+    let code = machine.code();
+    // SAFETY: the verifier has seen that these registers are of the frame and hold strings or null.
+    machine.allocate(|m| unsafe {
+        let pieces =
+            std::slice::from_raw_parts(m.base.add(usize::from(code.b())), usize::from(code.c()));
+        m.heap.concat_words(pieces)
+    })
+}
+
+/// `word.text`
+pub(super) fn word_text(machine: &mut Machine) -> Step {
+    let code = machine.code();
+    let word = machine.b();
+    let ty = TypeIndex(code.c().into()).id().unwrap_or(known::INT);
+    let mut text = std::mem::take(&mut machine.buffer);
+    text.clear();
+    let step = match machine.write_word(&mut text, ty, word) {
+        Ok(()) => machine.allocate(|m| Ok(m.heap.new_string(text.as_bytes())?.word())),
+        Err(message) => machine.raise(ExceptionClass::Exception, &message),
+    };
+    machine.buffer = text;
+    step
+}
+
+/// `ref.text`
+pub(super) fn reference_text(machine: &mut Machine) -> Step {
+    let word = machine.b();
+    machine.reference_text_into(word)
+}
+
+/// `box`
+pub(super) fn box_word(machine: &mut Machine) -> Step {
+    let ty = TypeIndex(machine.code().c().into());
+    if ty == TypeIndex::STRING {
+        if machine.b() != 0 {
+            let word = machine.b();
+            return machine.done(word);
+        }
+        return machine.allocate(|m| Ok(m.heap.new_string_object(b"")?.word()));
+    }
+    machine.allocate(|m| m.heap.new_box(heap_type(ty), m.b()))
+}
+
+/// `unbox`
+pub(super) fn unbox(machine: &mut Machine) -> Step {
+    let object = machine.b();
+    let wanted = TypeIndex(machine.code().c().into());
+    if object != 0 {
+        // SAFETY: an object that lives; a box has one field.
+        unsafe {
+            if object::type_of(object) == wanted.0 {
+                let word =
+                    if wanted == TypeIndex::STRING { object } else { object::field(object, 0) };
+                return machine.done(word);
+            }
+        }
+    }
+    let message =
+        format!("cannot unbox {} as {}", machine.describe(object), machine.type_name(wanted));
+    machine.raise(ExceptionClass::Exception, &message)
+}
+
+/// `cast`
+pub(super) fn cast(machine: &mut Machine) -> Step {
+    let object = machine.b();
+    let wanted = TypeIndex(machine.code().c().into());
+    if object == 0 || machine.is_instance(object, wanted) {
+        return machine.done(object);
+    }
+    let message =
+        format!("cannot cast {} to {}", machine.describe(object), machine.type_name(wanted));
+    machine.raise(ExceptionClass::Exception, &message)
+}
+
+impl Machine {
+    /// Whether an object is of a class, interface or other reference type.
+    pub(crate) fn is_instance(&self, object: Word, wanted: TypeIndex) -> bool {
+        // SAFETY: an object that lives.
+        let ty = unsafe { object::type_of(object) };
+        if ty == wanted.0 {
+            return true;
+        }
+        let types = &self.program.types;
+        let Some(wanted) = wanted.id() else { return false };
+        match *types.get(wanted) {
+            Type::Object => true,
+            Type::Class(class) => self.class_of(ty).is_some_and(|c| types.derives(c, class)),
+            Type::Interface(interface) => self.class_of(ty).is_some_and(|mut class| {
+                loop {
+                    let def = types.class(class);
+                    if def.interfaces.contains(&interface) {
+                        break true;
+                    }
+                    match def.base {
+                        Some(base) => class = base,
+                        None => break false,
+                    }
+                }
+            }),
+            _ => false,
+        }
+    }
+
+    fn type_name(&self, ty: TypeIndex) -> String {
+        ty.id().map_or_else(|| "an inner object".into(), |id| self.program.types.name(id))
+    }
+
+    /// An object for messages: its type.
+    fn describe(&self, object: Word) -> String {
+        if object == 0 {
+            return "null".into();
+        }
+        // SAFETY: an object that lives.
+        let (ty, kind) = unsafe { (object::type_of(object), object::header(object).kind()) };
+        let name = self.type_name(TypeIndex(ty));
+        if kind == object::Kind::Box { format!("a boxed {name}") } else { name }
+    }
+
+    /// Makes the segment's usable part reach to a place at least.
+    pub(super) fn make_room(&mut self, end: usize) -> Result<(), TooDeep> {
+        let limit = self.limits.depth;
+        let base = self.base_offset();
+        // SAFETY: the current thread is borrowed by `run`.
+        let thread = unsafe { &mut *self.thread };
+        if end > thread.allowed {
+            // SAFETY: the current thread's frames.
+            let depth = unsafe {
+                super::thread::Frames::new(thread.words.as_ptr(), &thread.nested, self.pc, base)
+            }
+            .count();
+            if depth >= limit || end > MOST_WORDS {
+                return Err(TooDeep { depth });
+            }
+            // One more frame fits; those that may follow take a word each at least.
+            thread.allowed = end.max(base + limit - depth).min(MOST_WORDS);
+        }
+        thread.reserve(end);
+        self.base = thread.words.as_mut_ptr().wrapping_add(base);
+        self.limit = thread.limit();
+        Ok(())
+    }
+
+    /// Takes back what a thread was allowed when its frames were larger ones.
+    pub(super) fn bound_depth(&mut self) {
+        let limit = self.limits.depth;
+        let base = self.base_offset();
+        // SAFETY: the current thread is borrowed by `run`.
+        let thread = unsafe { &mut *self.thread };
+        if thread.allowed > limit && base < limit / 2 {
+            thread.allowed = limit;
+            self.limit = thread.limit();
+        }
+    }
+}
+
+/// A thread has as many frames as it may have.
+pub(super) struct TooDeep {
+    depth: usize,
+}
+
+impl std::fmt::Display for TooDeep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "call depth exceeded: {} calls have not returned", self.depth)
+    }
+}

@@ -1,0 +1,153 @@
+//! A script thread: its segment of frames, and where it stands.
+//!
+//! ```text
+//!  segment   0      1            base[-1]  base[0] …
+//!          | stub | frame of f … | return  | frame of g …      | room …      |
+//!                                                              ^ grows     limit
+//! ```
+//!
+//! A frame is found from the one above it: the word below the base is the address behind the call
+//! instruction, whose field `a` says by how much the base moved. The lowest frame of a run returns to
+//! a stub. Where a native function called back into the script, a record says where the frames below
+//! the native go on.
+//!
+//! # Depth
+//!
+//! The number of frames is limited exactly without counting calls: a frame is one word at least, so
+//! a segment may be used up to as many words as the limit has frames without further ado. A call that
+//! would go beyond counts the frames there are and gets so many more words as frames are left.
+
+use super::tables::stub;
+use crate::vm::native::Word;
+use crate::vm::op::Code;
+
+/// Words of a new segment.
+const FIRST_WORDS: usize = 64;
+
+/// A thread of a script, complete while it does not run.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    /// The segment. Nothing outside the running machine points into it.
+    pub(super) words: Vec<Word>,
+    /// The instruction that is executed next.
+    pub(super) pc: *const Code,
+    /// The place of the frame's register 0 in the segment.
+    pub(super) base: usize,
+    /// Words that may be used: see "Depth".
+    pub(super) allowed: usize,
+    /// Natives that called back into the script and have not returned, lowest first.
+    pub(super) nested: Vec<Nested>,
+}
+
+/// A native function that is calling the script.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nested {
+    /// The instruction that called the native.
+    pub(super) pc: *const Code,
+    /// The frame with that instruction.
+    pub(super) base: usize,
+}
+
+// SAFETY: the pointers point to the image's code, which never changes and lives as long as threads
+// run it.
+unsafe impl Send for Thread {}
+
+impl Thread {
+    /// A thread that stands nowhere yet.
+    pub(crate) fn new(depth_limit: usize) -> Thread {
+        Thread {
+            words: vec![0; FIRST_WORDS],
+            pc: std::ptr::null(),
+            base: 1,
+            allowed: depth_limit.max(2),
+            nested: Vec::new(),
+        }
+    }
+
+    /// Where the usable part of the segment ends.
+    pub(super) fn limit(&mut self) -> *mut Word {
+        let usable = self.words.len().min(self.allowed);
+        self.words.as_mut_ptr().wrapping_add(usable)
+    }
+
+    /// Makes the segment so large at least.
+    pub(super) fn reserve(&mut self, words: usize) {
+        if words > self.words.len() {
+            self.words.resize(words.max(2 * self.words.len()), 0);
+        }
+    }
+
+    /// Bytes that the segment takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.words.len() * size_of::<Word>()
+    }
+}
+
+/// One frame of a thread.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    /// The instruction that the frame executes: the next one in the top frame, the call in others.
+    pub(super) pc: *const Code,
+    /// The place of register 0.
+    pub(super) base: usize,
+    /// Registers that belong to the frame, `usize::MAX` for all: those from the call's `a` on belong
+    /// to the callee.
+    pub(super) registers: usize,
+    /// Whether this frame is the lowest one of its run.
+    pub(super) lowest: bool,
+}
+
+/// The frames of a thread from the innermost outwards.
+pub(super) struct Frames<'a> {
+    words: *const Word,
+    nested: &'a [Nested],
+    next: Option<Frame>,
+}
+
+impl<'a> Frames<'a> {
+    /// The frames below a place.
+    ///
+    /// # Safety
+    ///
+    /// The words are those of a segment in which, from this place on, frames lie as described above.
+    pub(super) unsafe fn new(
+        words: *const Word,
+        nested: &'a [Nested],
+        pc: *const Code,
+        base: usize,
+    ) -> Frames<'a> {
+        let mut frames = Frames { words, nested, next: None };
+        frames.next = Some(frames.frame(pc, base, usize::MAX));
+        frames
+    }
+
+    fn return_address(&self, base: usize) -> *const Code {
+        // SAFETY: the promise of `new`: below each base is a return address.
+        std::ptr::with_exposed_provenance(unsafe { *self.words.add(base - 1) } as usize)
+    }
+
+    fn frame(&self, pc: *const Code, base: usize, registers: usize) -> Frame {
+        let lowest = self.return_address(base) == stub();
+        Frame { pc, base, registers, lowest }
+    }
+}
+
+impl Iterator for Frames<'_> {
+    type Item = Frame;
+
+    fn next(&mut self) -> Option<Frame> {
+        let frame = self.next?;
+        self.next = if frame.lowest {
+            self.nested.split_last().map(|(nested, rest)| {
+                self.nested = rest;
+                self.frame(nested.pc, nested.base, usize::MAX)
+            })
+        } else {
+            let pc = self.return_address(frame.base).wrapping_sub(1);
+            // SAFETY: before a return address stands the call instruction.
+            let a = usize::from(unsafe { (*pc).a() });
+            Some(self.frame(pc, frame.base - a, a - 1))
+        };
+        Some(frame)
+    }
+}

@@ -1,0 +1,179 @@
+//! Exceptions: the search for a handler, and the places that backtraces name.
+//!
+//! A throw looks through the frames of the current run first and changes nothing until it has found
+//! a handler. So where there is none, the frames are still there to be named: [`Thrown`] keeps the
+//! exception together with the place it was thrown at.
+
+use super::heap_type;
+use super::state::Step;
+use super::thread::Frames;
+use super::{Exit, Machine};
+use crate::vm::heap::{HeapFull, List, object};
+use crate::vm::link::{Location, TypeIndex};
+use crate::vm::native::Word;
+use crate::vm::types::{ClassId, ExceptionClass, Type, TypeId, known};
+
+/// Innermost frames that a backtrace names.
+const INNERMOST: usize = 100;
+/// Outermost ones, if there are more frames.
+const OUTERMOST: usize = 20;
+/// Bytes by which exceptions may pass the heap's limit.
+const RESERVE: usize = 64 << 10;
+
+/// An exception that nobody caught.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Thrown {
+    /// The object. It is kept alive until the machine runs again.
+    pub(crate) exception: Word,
+    /// Where it was thrown, innermost first: `function (file:line)`.
+    pub(crate) backtrace: Vec<String>,
+}
+
+/// `throw`: a register's exception.
+pub(super) fn throw(machine: &mut Machine) -> Step {
+    let exception = machine.register(machine.code().a());
+    if exception == 0 {
+        return machine.raise(ExceptionClass::NullPointer, "the exception to throw is null");
+    }
+    machine.throw(exception)
+}
+
+/// `raise`: a new exception of a class with a constant message.
+pub(super) fn raise(machine: &mut Machine) -> Step {
+    let code = machine.code();
+    let class = ExceptionClass::ALL[usize::from(code.a())];
+    let message = machine.program.texts[code.x() as usize].clone();
+    machine.raise(class, &message)
+}
+
+impl Machine {
+    /// Throws an exception object at the current instruction.
+    pub(super) fn throw(&mut self, exception: Word) -> Step {
+        // SAFETY: the caller throws an object that lives.
+        let thrown = unsafe { object::type_of(exception) };
+        let class = self.class_of(thrown);
+        let base = self.base_offset();
+        // SAFETY: the current thread's frames, from the current one on.
+        let (words, frames) = unsafe {
+            let words = (*self.thread).words.as_mut_ptr();
+            (words, Frames::new(words, &[], self.pc, base))
+        };
+        for frame in frames {
+            let Some(location) = self.program.locate(frame.pc.addr()) else { continue };
+            let Some((target, register)) = self.handler(location, class) else { continue };
+            self.pc = &raw const self.program.code(location.function)[target];
+            self.base = words.wrapping_add(frame.base);
+            self.set_register(register, exception);
+            self.last_thrown = None;
+            return Step::Continue;
+        }
+        // An exception that passes through a native function was thrown where it was first.
+        let thrown = match self.last_thrown.take() {
+            Some(thrown) if thrown.exception == exception => thrown,
+            _ => Thrown { exception, backtrace: self.backtrace() },
+        };
+        self.last_thrown = Some(thrown.clone());
+        self.leave(Exit::Thrown(thrown))
+    }
+
+    /// The handler of a function for an exception that an instruction throws.
+    fn handler(&self, at: Location, class: Option<ClassId>) -> Option<(usize, u16)> {
+        let types = &self.program.types;
+        let handlers = &self.program.functions[at.function.0 as usize].handlers;
+        let handler = handlers.iter().find(|handler| {
+            (handler.first as usize..handler.end as usize).contains(&at.instruction)
+                && (handler.ty == known::EXCEPTION
+                    || match (types.get(handler.ty), class) {
+                        (&Type::Class(caught), Some(class)) => types.derives(class, caught),
+                        _ => false,
+                    })
+        })?;
+        Some((handler.target as usize, handler.register))
+    }
+
+    /// The places of the current thread's frames, innermost first; the middle of a deep one is left
+    /// out.
+    pub(crate) fn backtrace(&self) -> Vec<String> {
+        if self.thread.is_null() {
+            return Vec::new();
+        }
+        let base = self.base_offset();
+        // SAFETY: the current thread's frames, from the current one on.
+        let (count, frames) = unsafe {
+            let thread = &*self.thread;
+            let frames = || Frames::new(thread.words.as_ptr(), &thread.nested, self.pc, base);
+            (frames().count(), frames())
+        };
+        let mut places = Vec::new();
+        for (i, frame) in frames.enumerate() {
+            if count > INNERMOST + OUTERMOST && (INNERMOST..count - OUTERMOST).contains(&i) {
+                if i == INNERMOST {
+                    places.push(format!("… {} more …", count - INNERMOST - OUTERMOST));
+                }
+                continue;
+            }
+            if let Some(location) = self.program.locate(frame.pc.addr()) {
+                let (line, file) = self.program.line(location);
+                let name = &self.program.source(location.function).name;
+                places.push(format!("{name} ({file}:{line})"));
+            }
+        }
+        places
+    }
+
+    /// Throws a new exception at the current instruction, with a backtrace.
+    #[cold]
+    pub(super) fn raise(&mut self, class: ExceptionClass, message: &str) -> Step {
+        let exception = self.new_exception(class, message);
+        self.throw(exception)
+    }
+
+    /// A new exception with the backtrace of the current instruction. Where even a collection leaves
+    /// no room for one, it may pass the limit a little; where that is used up, one that was made in
+    /// good time stands in for it.
+    pub(crate) fn new_exception(&mut self, class: ExceptionClass, message: &str) -> Word {
+        let backtrace = self.backtrace();
+        if let Ok(exception) = self.with_room(|m| m.allocate_exception(class, message, &backtrace))
+        {
+            return exception;
+        }
+        let heap = self.heap.heap();
+        let limit = heap.limit();
+        heap.set_limit(limit.saturating_add(RESERVE));
+        let exception = self.allocate_exception(class, message, &backtrace);
+        heap.set_limit(limit);
+        exception.unwrap_or(self.emergency)
+    }
+
+    pub(super) fn allocate_exception(
+        &self,
+        class: ExceptionClass,
+        message: &str,
+        backtrace: &[String],
+    ) -> Result<Word, HeapFull> {
+        let heap = &self.heap;
+        let ty = TypeIndex::of(TypeId(known::EXCEPTION.0 + class as u32));
+        let exception = heap.new_instance(heap_type(ty))?;
+        let text = heap.new_string(message.as_bytes())?.word();
+        let places = heap.new_container(heap_type(TypeIndex::of(known::STRINGS)))?;
+        // SAFETY: a new list of strings.
+        let list = unsafe { List::from_word(heap, places) };
+        for place in backtrace {
+            let text = heap.new_string(place.as_bytes())?;
+            // SAFETY: strings are what the list holds.
+            unsafe { list.add(text.word())? };
+        }
+        // SAFETY: exceptions have these two fields.
+        unsafe {
+            object::set_field(exception, 0, text);
+            object::set_field(exception, 1, places);
+        }
+        Ok(exception)
+    }
+
+    /// Throws for lack of memory.
+    #[cold]
+    pub(super) fn raise_heap_full(&mut self, full: HeapFull) -> Step {
+        self.raise(ExceptionClass::Exception, &full.to_string())
+    }
+}
