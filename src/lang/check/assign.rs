@@ -89,20 +89,10 @@ impl<'a> Checker<'a> {
                 Some((Place::Index { base: *base, index: *index }, ty))
             }
             Ast::Paren(inner) => self.place(inner),
-            Ast::Error => None,
-            Ast::Call { .. } | Ast::New { .. } => {
-                let value = self.check_expr(target);
-                self.discard(value);
-                self.error(target.span, "the result of a call cannot be assigned to");
-                None
-            }
+            // Reported by the parser.
             _ => {
                 let value = self.check_expr(target);
                 self.discard(value);
-                self.report(
-                    Diagnostic::error(target.span, "this cannot be assigned to")
-                        .hint("a variable, a field or an element can"),
-                );
                 None
             }
         }

@@ -165,6 +165,8 @@ impl<'a> Checker<'a> {
             diagnostic = diagnostic.label(other.span, "the other one is here");
         }
         self.report(diagnostic);
+        // Said once is enough.
+        self.tables.functions[method.0 as usize].result = ERROR;
     }
 
     fn implement_interfaces(&mut self, id: ClassId) {

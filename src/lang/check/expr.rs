@@ -3,6 +3,7 @@
 use crate::lang::ast::{self, ExprKind as Ast, UnaryOp};
 use crate::lang::diagnostic::Diagnostic;
 use crate::lang::hir::{self, ExprKind};
+use crate::lang::parser::MAX_DEPTH;
 use crate::lang::source::Span;
 use crate::vm::types::{Type, TypeId, known};
 
@@ -14,6 +15,18 @@ use super::value::{Checked, Literal, Value, expr};
 impl<'a> Checker<'a> {
     /// An expression wherever it may go.
     pub(super) fn check_expr(&mut self, e: &'a ast::Expr) -> Checked<'a> {
+        // No tree is that high, but defaults stand in one another.
+        if self.depth > 2 * MAX_DEPTH {
+            self.diagnostics.error(e.span, "the defaults in this call are nested too deeply");
+            return Value::error(e.span).into();
+        }
+        self.depth += 1;
+        let checked = self.expr_of_kind(e);
+        self.depth -= 1;
+        checked
+    }
+
+    fn expr_of_kind(&mut self, e: &'a ast::Expr) -> Checked<'a> {
         let span = e.span;
         match &e.kind {
             &Ast::Int(n) => self.int_literal(n.into(), span).into(),

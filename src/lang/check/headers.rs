@@ -2,6 +2,7 @@
 
 use crate::lang::ast;
 use crate::lang::diagnostic::Diagnostic;
+use crate::lang::parser::MAX_PARAMS;
 use crate::lang::units::UnitId;
 use crate::vm::types::{ClassId, EnumId, FieldDef, InterfaceId, Type, TypeId, known};
 
@@ -10,9 +11,6 @@ use super::fold::Folded;
 use super::tables::{
     DeclId, DeclKind, Dispatch, ERROR, FieldInfo, FnId, Owner, ParamInfo, Reach, TypeDecl,
 };
-
-/// How many parameters a function may have.
-const PARAMS: usize = 64;
 
 /// What a function is declared in, as far as its header is concerned.
 #[derive(Clone, Copy, PartialEq)]
@@ -261,12 +259,9 @@ impl<'a> Checker<'a> {
         function: &'a ast::Function,
         place: Place,
     ) -> Vec<ParamInfo<'a>> {
-        if function.params.len() > PARAMS {
-            let span = function.params[PARAMS].span;
-            self.error(span, format!("a function has at most {PARAMS} parameters"));
-        }
         let mut params = Vec::with_capacity(function.params.len());
-        for (at, param) in function.params.iter().take(PARAMS).enumerate() {
+        // That there are more has been reported.
+        for (at, param) in function.params.iter().take(MAX_PARAMS).enumerate() {
             let same = |other: &&ast::Param| other.name.text == param.name.text;
             if let Some(first) = function.params[..at].iter().find(same) {
                 self.clash(&param.name, "parameter", first.name.span);
@@ -299,7 +294,8 @@ impl<'a> Checker<'a> {
         params
     }
 
-    /// Checks body and modifiers against each other and says whether the function gets code.
+    /// Checks what a function may be and says whether it gets code. (That a body is missing, or too
+    /// many, the parser reports.)
     fn check_modifiers(&mut self, id: FnId, function: &'a ast::Function, place: Place) -> bool {
         let modifiers = function.modifiers;
         let span = function.name.span;
@@ -317,15 +313,9 @@ impl<'a> Checker<'a> {
             );
         }
         if place == Place::Interface {
-            if let Some(body) = &function.body {
-                self.error(body.span, "a method of an interface has no body");
-            }
             return false;
         }
         if modifiers.is_native && matches!(place, Place::Unit | Place::Class) {
-            if let Some(body) = &function.body {
-                self.error(body.span, "a `native` function has no body");
-            }
             let name = self.tables.function(id).display.clone();
             if !(self.is_host_function)(&name) {
                 self.report(
@@ -339,28 +329,16 @@ impl<'a> Checker<'a> {
             // Code that calls it, for virtual slots and interfaces.
             return place == Place::Class;
         }
-        if function.body.is_none() {
-            self.error(span, format!("`{}` needs a body", function.name.text));
-        }
         true
     }
 
-    /// Reports a function that takes the same parameters as one before it in the same place.
+    /// Reports a function that takes the same parameters as one before it in the same place, and
+    /// leaves it out of what calls can mean.
     fn check_duplicate(&mut self, id: FnId) {
+        let siblings = self.siblings(id).map(|list| list.clone()).unwrap_or_default();
         let info = self.tables.function(id);
-        let siblings = match info.owner {
-            Owner::Unit => self.tables.unit(info.unit).functions.get(info.name),
-            Owner::Object => None,
-            Owner::Class(class) if info.is_constructor => {
-                Some(&self.tables.class(class).constructors)
-            }
-            Owner::Class(class) => self.tables.class(class).methods.get(info.name),
-            Owner::Interface(it) => self.tables.interfaces[it.0 as usize].methods.get(info.name),
-            Owner::Enum(it) => self.tables.enums[it.0 as usize].methods.get(info.name),
-        };
         let first = siblings
-            .into_iter()
-            .flatten()
+            .iter()
             .take_while(|&&other| other != id)
             .find(|&&other| self.tables.function(other).same_params(info));
         if let Some(&first) = first {
@@ -368,6 +346,25 @@ impl<'a> Checker<'a> {
             let span = info.span;
             let first = self.tables.function(first).span;
             self.report(Diagnostic::error(span, message).label(first, "the first one is here"));
+            if let Some(siblings) = self.siblings(id) {
+                siblings.retain(|&other| other != id);
+            }
+        }
+    }
+
+    /// The functions of one name and place.
+    fn siblings(&mut self, id: FnId) -> Option<&mut Vec<FnId>> {
+        let tables = &mut self.tables;
+        let info = &tables.functions[id.0 as usize];
+        match info.owner {
+            Owner::Unit => tables.units[info.unit.0 as usize].functions.get_mut(info.name),
+            Owner::Object => None,
+            Owner::Class(class) if info.is_constructor => {
+                Some(&mut tables.classes[class.0 as usize].constructors)
+            }
+            Owner::Class(class) => tables.classes[class.0 as usize].methods.get_mut(info.name),
+            Owner::Interface(it) => tables.interfaces[it.0 as usize].methods.get_mut(info.name),
+            Owner::Enum(it) => tables.enums[it.0 as usize].methods.get_mut(info.name),
         }
     }
 }

@@ -124,6 +124,9 @@ impl<'a> Checker<'a> {
 
     /// Reports a simple name that means nothing.
     pub(super) fn unknown_variable(&mut self, name: &ast::Name) {
+        if self.body.is_incomplete {
+            return;
+        }
         let text = name.text.as_str();
         let mut diagnostic = Diagnostic::error(name.span, format!("unknown name `{text}`"));
         let mut names: Vec<String> = self.body.names().map(String::from).collect();
@@ -485,9 +488,17 @@ impl<'a> Checker<'a> {
         Value::place(kind, element, span)
     }
 
-    /// The index of an element; anything but an integer is an error.
+    /// The index of an element: any integer. One that does not fit into `int` becomes one that is
+    /// out of every range.
     fn int_index(&mut self, index: Value) -> hir::Expr {
         let ty = index.ty();
+        let is_wide = matches!(ty, known::LONG | known::UINT | known::ULONG);
+        if is_wide && self.implicit(ty, index.literal, known::INT).is_none() {
+            // By way of `double`, which saturates.
+            let span = index.span();
+            let index = self.cast(index, known::DOUBLE, span);
+            return self.cast(index, known::INT, span).expr;
+        }
         if !index.is_error() && self.implicit(ty, index.literal, known::INT).is_none() {
             let name = self.name(ty);
             let diagnostic = Diagnostic::error(

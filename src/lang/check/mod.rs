@@ -45,6 +45,7 @@ use std::collections::HashMap;
 
 use crate::lang::diagnostic::{Diagnostic, Diagnostics};
 use crate::lang::hir;
+use crate::lang::on_deep_stack;
 use crate::lang::source::Span;
 use crate::lang::units::ParsedProgram;
 use crate::vm::module::NativeImport;
@@ -61,6 +62,13 @@ pub(crate) fn check(
     program: &ParsedProgram,
     is_host_function: &dyn Fn(&str) -> bool,
 ) -> (Option<hir::Program>, Diagnostics) {
+    on_deep_stack(|| check_all(program, is_host_function))
+}
+
+fn check_all(
+    program: &ParsedProgram,
+    is_host_function: &dyn Fn(&str) -> bool,
+) -> (Option<hir::Program>, Diagnostics) {
     let mut checker = Checker {
         program,
         is_host_function,
@@ -74,6 +82,7 @@ pub(crate) fn check(
         silent: 0,
         defaults: Vec::new(),
         nested_defaults: 0,
+        depth: 0,
         body: Body::default(),
     };
     checker.collect();
@@ -106,6 +115,8 @@ struct Checker<'a> {
     defaults: Vec<(FnId, usize)>,
     /// How often a default was needed by another one.
     nested_defaults: usize,
+    /// How deep expressions and statements are nested at this point, defaults included.
+    depth: u32,
     /// The function being checked.
     body: Body<'a>,
 }

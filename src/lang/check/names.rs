@@ -194,14 +194,14 @@ impl<'a> Checker<'a> {
         let diagnostic = match unknown {
             Unknown::Type => {
                 let diagnostic = Diagnostic::error(path.span, format!("unknown type `{name}`"));
-                match closest(&name, self.visible_types(unit)) {
-                    Some(other) => diagnostic.hint(format!("did you mean `{other}`?")),
-                    None => match self.elsewhere(&name) {
-                        Some(package) => diagnostic.hint(format!(
-                            "it is in package `{package}`: write `{package}.{name}`"
-                        )),
-                        None => diagnostic,
-                    },
+                if let Some(hint) = crate::lang::parser::for_unknown_type(&name) {
+                    diagnostic.hint(hint)
+                } else if let Some(other) = closest(&name, self.visible_types(unit)) {
+                    diagnostic.hint(format!("did you mean `{other}`?"))
+                } else if let Some(package) = self.elsewhere(&name) {
+                    diagnostic.hint(format!("write `{package}.{name}`"))
+                } else {
+                    diagnostic
                 }
             }
             &Unknown::Ambiguous(first, second) => Diagnostic::error(

@@ -14,7 +14,7 @@ use super::value::{Checked, Value};
 
 /// How many defaults may be needed for the sake of other defaults, in a whole program: they could
 /// multiply without end.
-const NESTED_DEFAULTS: usize = 100_000;
+const NESTED_DEFAULTS: usize = 20_000;
 
 /// One checked argument.
 pub(super) struct CheckedArg<'a> {

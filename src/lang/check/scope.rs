@@ -16,6 +16,8 @@ pub(super) struct Body<'a> {
     pub this: Option<TypeId>,
     pub result: TypeId,
     pub is_constructor: bool,
+    /// Some statement could not be parsed: names that it may have declared are not reported.
+    pub is_incomplete: bool,
     /// A default is being checked: the variables are arguments.
     pub is_default: bool,
     pub locals: Vec<hir::LocalVar>,
@@ -57,6 +59,7 @@ impl<'a> Body<'a> {
             this: None,
             result: known::VOID,
             is_constructor: false,
+            is_incomplete: false,
             is_default: false,
             locals: Vec::new(),
             scopes: vec![Vec::new()],

@@ -1,6 +1,6 @@
 //! Statements.
 
-use crate::lang::ast::{self, ExprKind as Ast, StmtKind as S};
+use crate::lang::ast::{self, StmtKind as S};
 use crate::lang::diagnostic::Diagnostic;
 use crate::lang::hir::{self, Callee, ExprKind, Place, StmtKind};
 use crate::lang::source::Span;
@@ -39,15 +39,7 @@ impl<'a> Checker<'a> {
     fn nested(&mut self, s: &'a ast::Stmt) -> Box<hir::Stmt> {
         let mut out = match &s.kind {
             S::Block(block) => self.block(&block.stmts),
-            _ => {
-                if let S::Local { .. } = s.kind {
-                    self.report(
-                        Diagnostic::error(s.span, "a declaration cannot stand here alone")
-                            .hint("put it into braces"),
-                    );
-                }
-                self.block(std::slice::from_ref(s))
-            }
+            _ => self.block(std::slice::from_ref(s)),
         };
         Box::new(match out.len() {
             1 if !matches!(out[0].kind, StmtKind::Local { .. }) => out.remove(0),
@@ -65,7 +57,11 @@ impl<'a> Checker<'a> {
 
     fn stmt(&mut self, s: &'a ast::Stmt, out: &mut Vec<hir::Stmt>) {
         let kind = match &s.kind {
-            S::Empty | S::Error => return,
+            S::Empty => return,
+            S::Error => {
+                self.body.is_incomplete = true;
+                return;
+            }
             S::Block(block) => StmtKind::Block(self.block(&block.stmts)),
             S::Local { is_const, ty, vars } => return self.locals(*is_const, ty, vars, out),
             S::Expr(e) => self.expr_stmt(e),
@@ -102,9 +98,7 @@ impl<'a> Checker<'a> {
             }
             S::Foreach { ty, name, iterable, body } => self.foreach(ty, name, iterable, body),
             S::Switch { value, cases, default } => self.switch(value, cases, default.as_deref()),
-            S::Try { body, catches, finally } => {
-                self.try_stmt(body, catches, finally.as_deref(), s.span)
-            }
+            S::Try { body, catches, finally } => self.try_stmt(body, catches, finally.as_deref()),
             S::Throw(value) => match self.throw(value.as_ref(), s.span) {
                 Some(kind) => kind,
                 None => return,
@@ -160,9 +154,6 @@ impl<'a> Checker<'a> {
     }
 
     fn expr_stmt(&mut self, e: &'a ast::Expr) -> StmtKind {
-        if !matches!(e.kind, Ast::Call { .. } | Ast::New { .. } | Ast::Error) {
-            self.error(e.span, "this is no statement: its value is not used");
-        }
         let value = self.value_or_void(e);
         StmtKind::Expr(value.expr)
     }
@@ -208,11 +199,7 @@ impl<'a> Checker<'a> {
         body: &'a ast::Stmt,
         catches: &'a [ast::Catch],
         finally: Option<&'a ast::Stmt>,
-        span: Span,
     ) -> StmtKind {
-        if catches.is_empty() && finally.is_none() {
-            self.error(span, "`try` needs a `catch` or a `finally`");
-        }
         let body = self.nested(body);
         let catches = catches.iter().filter_map(|clause| self.catch(clause)).collect();
         let finally = finally.map(|s| self.nested_in(Jump::Finally, s));

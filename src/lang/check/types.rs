@@ -14,7 +14,7 @@ impl<'a> Checker<'a> {
     pub(super) fn resolve_type(&mut self, unit: UnitId, ty: &'a TypeExpr) -> TypeId {
         match &ty.kind {
             TypeExprKind::Void => {
-                self.error(ty.span, "there are no values of type `void`");
+                self.error(ty.span, "`void` is not a type of values");
                 ERROR
             }
             TypeExprKind::Primitive(word) => primitive(word),
