@@ -92,7 +92,7 @@ impl TypeIndex {
 /// A module that was loaded.
 #[derive(Debug)]
 pub(crate) struct LinkedModule {
-    verified: Verified,
+    verified: Arc<Verified>,
     /// Of all functions, one after the other.
     code: Box<[Code]>,
     /// The index in [`Program::functions`] of the module's first one.
@@ -163,7 +163,8 @@ impl Program {
     ///
     /// [`TooMany`], if an index does not fit into an instruction. The program then holds types and
     /// constants that nothing uses, and goes on as before.
-    pub(crate) fn link(&mut self, verified: Verified) -> Result<u32, TooMany> {
+    pub(crate) fn link(&mut self, verified: impl Into<Arc<Verified>>) -> Result<u32, TooMany> {
+        let verified = verified.into();
         let index = self.modules.len() as u32;
         let first_function = self.functions.len() as u32;
         let first_class = self.types.classes.len();

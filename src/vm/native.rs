@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::heap::{HeapFull, LocalHeap};
 use super::interp::Machine;
-use super::types::{ExceptionClass, Signature, TypeTable};
+use super::types::{ExceptionClass, FunctionId, Signature, TypeTable};
 
 /// A native function as the library writes it.
 pub(crate) type NativeFn = fn(&mut Context<'_>) -> Result<Outcome, Trap>;
@@ -386,6 +386,22 @@ impl<'a> Context<'a> {
     pub(crate) fn call(&mut self, function: Word, arguments: &[Word]) -> Result<Word, Trap> {
         let place = self.machine.segment_place(self.window);
         let result = self.machine.call_value(function, arguments);
+        self.window = self.machine.segment_address(place);
+        result
+    }
+
+    /// Calls a function of the program with argument words; see [`Context::call`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub(crate) fn call_function(
+        &mut self,
+        function: FunctionId,
+        arguments: &[Word],
+    ) -> Result<Word, Trap> {
+        let place = self.machine.segment_place(self.window);
+        let result = self.machine.call_function(function, arguments);
         self.window = self.machine.segment_address(place);
         result
     }

@@ -10,7 +10,9 @@ use crate::vm::heap::{self, Element, Field, HeapFull, Key, Layout, LocalHeap};
 use crate::vm::link::{Program, TooMany, TypeIndex};
 use crate::vm::module::NativeImport;
 use crate::vm::native::{NativeBody, NativeKind, States};
-use crate::vm::types::{ClassId, ExceptionClass, Signature, Type, TypeId, TypeTable, known};
+use crate::vm::types::{
+    ClassId, ExceptionClass, Opaque, Signature, Type, TypeId, TypeTable, known,
+};
 use crate::vm::verify::Verified;
 
 /// Finds the native function for an import; the table is that of the import's types.
@@ -107,6 +109,8 @@ impl Machine {
         let mut program = Program::new();
         let plain = Signature { params: Vec::new(), result: known::VOID };
         let function_type = TypeIndex::of(program.types.intern(Type::Func(plain)));
+        // Hosts make objects before any module names their type.
+        program.types.intern(Type::Opaque(Opaque::Host));
         let mut machine = Box::new(Machine {
             limit: std::ptr::null_mut(),
             entries: std::ptr::null(),
@@ -161,10 +165,11 @@ impl Machine {
     /// If a thread is running.
     pub(crate) fn load(
         &mut self,
-        module: Verified,
+        module: impl Into<Arc<Verified>>,
         resolve: &mut Resolve<'_>,
     ) -> Result<u32, LoadError> {
         assert!(self.thread.is_null(), "no loading while a thread runs");
+        let module = module.into();
         let unknown = |import: &NativeImport| LoadError::UnknownNative(import.name.clone());
         for import in &module.module().natives {
             if resolve(import, &module.module().types).is_none() {

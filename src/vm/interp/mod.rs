@@ -59,6 +59,8 @@ use std::sync::Arc;
 #[allow(unused_imports)]
 pub(crate) use load::{LoadError, Resolve};
 pub(crate) use native::LinkedNative;
+#[allow(unused_imports)]
+pub(crate) use slow::Entered;
 pub(crate) use state::Step;
 pub(crate) use thread::Thread;
 pub(crate) use throw::Thrown;

@@ -124,6 +124,15 @@ fn target(form: Form, number: u32) -> u64 {
     (form as u64) << 32 | u64::from(number)
 }
 
+/// What calling a function value means.
+#[derive(Debug)]
+pub(crate) enum Entered {
+    /// A call of this function with these arguments.
+    Function(FunctionId, Vec<Word>),
+    /// Nothing more: this is the result.
+    Done(Word),
+}
+
 /// What a call through a value or an interface finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Callee {
@@ -233,23 +242,42 @@ impl Machine {
         if value == 0 {
             return Err(Trap::of(ExceptionClass::NullPointer, NULL_FUNCTION));
         }
+        match self.enter_value(value, arguments.to_vec())? {
+            Entered::Function(function, arguments) => self.call_function(function, &arguments),
+            Entered::Done(word) => Ok(word),
+        }
+    }
+
+    /// What a call of a function value enters, also one that comes from outside of all threads; the
+    /// value is not null.
+    ///
+    /// # Errors
+    ///
+    /// Those of a method that `Object` supplies, which is called at once; an exception where the
+    /// receiver lacks the method.
+    pub(crate) fn enter_value(
+        &mut self,
+        value: Word,
+        mut arguments: Vec<Word>,
+    ) -> Result<Entered, Trap> {
         match self.resolve_function_value(value) {
-            (Callee::Function(function), receiver) if Machine::is_bound(value) => {
-                let mut all = Vec::with_capacity(1 + arguments.len());
-                all.push(receiver);
-                all.extend_from_slice(arguments);
-                self.call_function(function, &all)
+            (Callee::Function(function), receiver) => {
+                if Machine::is_bound(value) {
+                    arguments.insert(0, receiver);
+                }
+                Ok(Entered::Function(function, arguments))
             }
-            (Callee::Function(function), _) => self.call_function(function, arguments),
             (Callee::Object(0), receiver) => {
                 let other = arguments.first().copied().unwrap_or(0);
-                Ok(Word::from(self.object_equals(receiver, other)))
+                Ok(Entered::Done(Word::from(self.object_equals(receiver, other))))
             }
-            (Callee::Object(1), receiver) => Ok(Word::from(self.object_hash(receiver))),
+            (Callee::Object(1), receiver) => {
+                Ok(Entered::Done(Word::from(self.object_hash(receiver))))
+            }
             (Callee::Object(_), receiver) => {
                 let mut text = String::new();
                 self.write_reference(&mut text, receiver)?;
-                Ok(self.heap.new_string(text.as_bytes())?.word())
+                Ok(Entered::Done(self.heap.new_string(text.as_bytes())?.word()))
             }
             (Callee::Missing(selector), receiver) => {
                 Err(Trap::exception(self.missing(selector, receiver)))
