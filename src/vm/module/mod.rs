@@ -11,6 +11,8 @@ mod encode;
 mod tests;
 
 pub use decode::DecodeError;
+#[cfg(test)]
+pub(crate) use tests::sample;
 
 use crate::vm::op::Code;
 use crate::vm::types::{ExceptionClass, FunctionId, Signature, TypeId, TypeTable};

@@ -22,6 +22,8 @@ use super::module::{Module, NativeImport};
 use super::types::{FunctionId, TypeTable};
 
 mod code;
+#[cfg(test)]
+mod compiled;
 mod error;
 mod flow;
 mod kind;
