@@ -299,3 +299,123 @@ fn printable(text: &str) -> String {
 fn is_hidden(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lang::source::{FileId, Source};
+
+    fn file(text: &str) -> Sources {
+        let mut sources = Sources::default();
+        sources.add(Source::new("a.n".to_owned(), text.to_owned()));
+        sources
+    }
+
+    fn span(start: usize, end: usize) -> Span {
+        Span { file: FileId(0), start: start as u32, end: end as u32 }
+    }
+
+    #[track_caller]
+    fn shown(text: &str, diagnostic: Diagnostic) -> String {
+        let mut all = Diagnostics::default();
+        all.push(diagnostic);
+        all.render(&file(text), Style::default())
+    }
+
+    #[test]
+    fn a_diagnostic_shows_place_message_source_labels_and_hint() {
+        let found = Diagnostic::warning(span(10, 12), "odd")
+            .label(span(0, 1), "because of this")
+            .hint("do that");
+        let expected = "\
+a.n:3:3: warning: odd
+  3 | z zz
+    |   ^^
+a.n:1:1: note: because of this
+  1 | x
+    | ^
+  = hint: do that
+";
+        assert_eq!(shown("x\ny    \nz zz\n", found), expected);
+    }
+
+    #[test]
+    fn colours_come_only_when_asked_for() {
+        let mut all = Diagnostics::default();
+        all.push(Diagnostic::error(span(0, 1), "wrong").hint("h"));
+        assert!(!all.render(&file("x"), Style::default()).contains('\x1b'));
+        let coloured = all.render(&file("x"), Style { colour: true, ..Style::default() });
+        let expected = "\x1b[1ma.n:1:1\x1b[0m: \x1b[1;31merror\x1b[0m: wrong\n  1 | x\n    | \
+                        \x1b[1;31m^\x1b[0m\n  = \x1b[1;32mhint\x1b[0m: h\n";
+        assert_eq!(coloured, expected);
+    }
+
+    #[test]
+    fn the_marker_stands_below_what_it_marks_whatever_the_chars_take() {
+        let text = "\t\u{65E5}\u{672C} e\u{301} x";
+        let at = text.len() - 1;
+        let lines = shown(text, Diagnostic::error(span(at, at + 1), "here"));
+        let marker = lines.lines().nth(2).expect("three lines");
+        // Four columns of the tab, four of the two wide chars, a blank, one of the accented letter.
+        assert_eq!(marker, format!("    | {}^", " ".repeat(4 + 4 + 1 + 1 + 1)));
+        let wide = shown(text, Diagnostic::error(span(1, 7), "here"));
+        assert_eq!(wide.lines().nth(2), Some("    |     ^^^^"));
+    }
+
+    #[test]
+    fn a_place_over_several_lines_is_marked_to_the_end_of_the_first() {
+        let lines = shown("ab cd\nef\n", Diagnostic::error(span(3, 8), "here"));
+        assert_eq!(lines.lines().nth(2), Some("    |    ^^"));
+        let end = shown("ab\n", Diagnostic::error(span(3, 3), "here"));
+        assert_eq!(end, "a.n:2:1: error: here\n  2 | \n    | ^\n");
+    }
+
+    #[test]
+    fn a_long_line_is_shown_around_the_place() {
+        let text = format!("{}!{}", "a".repeat(100_000), "b".repeat(100_000));
+        let lines = shown(&text, Diagnostic::error(span(100_000, 100_001), "here"));
+        let (source, marker) =
+            (lines.lines().nth(1).expect("a line"), lines.lines().nth(2).expect("a line"));
+        assert!(source.chars().count() < 140, "{source}");
+        assert!(source.starts_with("  1 | …a") && source.ends_with("b…"), "{source}");
+        let column = marker.chars().position(|c| c == '^');
+        assert_eq!(source.chars().position(|c| c == '!'), column);
+    }
+
+    #[test]
+    fn source_text_cannot_command_the_terminal() {
+        let text = "\x1b[2J\u{202E}x\u{7}";
+        let lines = shown(text, Diagnostic::error(span(0, 1), format!("bad {text}")));
+        assert!(lines.chars().all(|c| c == '\n' || !is_hidden(c)), "{lines:?}");
+    }
+
+    #[test]
+    fn findings_are_shown_by_place_and_equal_ones_once() {
+        let mut all = Diagnostics::default();
+        all.error(span(2, 3), "third");
+        all.warning(span(0, 1), "first");
+        all.error(span(2, 3), "fourth");
+        all.error(span(2, 3), "third");
+        all.push(Diagnostic::without_place("zeroth"));
+        let messages: Vec<&str> = all.sorted().iter().map(|found| &*found.message).collect();
+        assert_eq!(messages, ["zeroth", "first", "third", "fourth"]);
+        assert_eq!(all.counts(), (3, 1));
+        assert!(all.render(&file("abc"), Style::default()).starts_with("error: zeroth\na.n:1:1: "));
+    }
+
+    #[test]
+    fn many_findings_are_counted_not_shown() {
+        let mut all = Diagnostics::default();
+        for at in 0..5000 {
+            all.error(span(0, at), format!("number {at}"));
+        }
+        let shown = all.render(&file("abc"), Style { colour: false, limit: 2 });
+        assert_eq!(shown.matches("error").count(), 2);
+        assert!(shown.ends_with("… and 4998 more\n"), "{shown}");
+        assert!(all.sorted().len() <= KEPT);
+        let mut others = Diagnostics::default();
+        others.error(span(1, 1), "one more");
+        others.append(all);
+        assert_eq!(others.counts(), (5001, 0));
+    }
+}

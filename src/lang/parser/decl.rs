@@ -174,8 +174,11 @@ impl Parser<'_> {
         }
         let result = self.result_type()?;
         if self.is(Symbol::OpenParen) {
-            let hint = "a program begins in `int main() { … }`";
-            return Err(self.wrong("a statement stands inside a function", hint));
+            if self.is_news() {
+                let hint = "a program begins in `int main() { … }`";
+                self.error(result.span, "a statement stands inside a function", hint);
+            }
+            return Err(super::Reported);
         }
         let name = self.name("a name")?;
         if !self.is(Symbol::OpenParen) {

@@ -30,19 +30,18 @@ impl Parser<'_> {
         let last = self.at.checked_sub(1).map(|at| self.tokens[at]);
         let TokenKind::Symbol(symbol) = next.kind else { return self.hint_at_word(next, last) };
         let after_number = last.is_some_and(|last| matches!(last.kind, TokenKind::Int(_)));
-        let is_shift = |symbol: Symbol| {
-            self.is(symbol)
-                && last.is_some_and(|last| {
-                    last.kind == TokenKind::Symbol(symbol) && last.end == next.start
-                })
+        // Whether the last token is this symbol and touches the next one.
+        let follows = |symbol: Symbol| {
+            let is = |last: Token| last.kind == TokenKind::Symbol(symbol) && last.end == next.start;
+            last.is_some_and(is)
         };
         let text = match symbol {
             Symbol::Assign if self.nth_is(1, Symbol::Greater) => {
                 "there are no lambdas; name a function or method instead"
             }
             Symbol::Assign => "compare with `==`; an assignment is a statement of its own",
-            Symbol::Greater if is_shift(Symbol::Minus) => "a member is reached with `.`",
-            Symbol::Less | Symbol::Greater if is_shift(symbol) => {
+            Symbol::Greater if follows(Symbol::Minus) => "a member is reached with `.`",
+            Symbol::Less | Symbol::Greater if follows(symbol) => {
                 "there are no shift operators; multiply or divide"
             }
             Symbol::PlusAssign
@@ -50,9 +49,7 @@ impl Parser<'_> {
             | Symbol::StarAssign
             | Symbol::SlashAssign
             | Symbol::PercentAssign => "an assignment is a statement of its own",
-            Symbol::Colon if last.is_some_and(|last| self.text(last) == ":") => {
-                "qualified names are written with `.`"
-            }
+            Symbol::Colon if follows(Symbol::Colon) => "qualified names are written with `.`",
             Symbol::OpenBrace if self.closes_call_of("elseif") => "it is spelled `else if`",
             Symbol::OpenBrace if last.is_some_and(|last| last.kind == TokenKind::Word) => {
                 "an object with its fields is written `new C{…}`"

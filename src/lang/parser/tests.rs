@@ -70,7 +70,7 @@ fn complaints(statements: &str) -> Vec<String> {
 
 /// The hint that goes with the first message about statements.
 fn hint(statements: &str) -> String {
-    let (_, diagnostics, _) = parsed(&format!("void f() {{ {statements} }}"));
+    let (_, diagnostics, _) = parsed(&format!("void f() {{\n{statements}\n}}"));
     let first = diagnostics.sorted().first().and_then(|found| found.hint.clone());
     first.unwrap_or_default()
 }
