@@ -7,6 +7,9 @@
 pub mod context;
 pub mod coroutine;
 mod explore;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 // Grows from below: not everything is used yet.
 #[allow(dead_code)]
 mod lang;
