@@ -258,9 +258,16 @@ impl<'a> Checker<'a> {
 
     /// A field of a class or struct, inherited ones included: its slot and type.
     pub(super) fn find_field(&self, class: ClassId, name: &str) -> Option<(u16, TypeId)> {
-        let fields = &self.types.class(class).fields;
-        let slot = fields.iter().rposition(|field| field.name == name)?;
-        Some((slot as u16, fields[slot].ty))
+        let mut next = Some(class);
+        while let Some(class) = next {
+            let (def, table) = (self.types.class(class), self.tables.class(class));
+            if let Some(&own) = table.own_fields.get(name) {
+                let slot = def.fields.len().checked_sub(table.own_fields.len())? + own;
+                return Some((u16::try_from(slot).ok()?, def.fields.get(slot)?.ty));
+            }
+            next = def.base;
+        }
+        None
     }
 
     /// A struct that contains itself would be infinitely large.

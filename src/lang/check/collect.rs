@@ -23,6 +23,10 @@ impl<'a> Checker<'a> {
         self.declare_object_methods();
         for (index, unit) in self.program.units.iter().enumerate() {
             let id = UnitId(index as u32);
+            for (at, alias) in unit.ast.aliases.iter().enumerate() {
+                let places = &mut self.tables.units[index].alias_places;
+                places.entry(&alias.name.text).or_insert(at);
+            }
             for decl in &unit.ast.decls {
                 match decl {
                     ast::Decl::Function(function) => self.declare_function(id, function),
@@ -141,10 +145,13 @@ impl<'a> Checker<'a> {
 
     /// Gives every declared type its id; a class gets a later one than its base.
     fn number_types(&mut self) {
-        for _ in ExceptionClass::ALL {
+        for class in ExceptionClass::ALL {
+            let own =
+                (class == ExceptionClass::Exception).then_some([("message", 0), ("backtrace", 1)]);
             let field = FieldInfo { reach: Reach::Public, owner: ClassId(0), unit: UnitId(0) };
             self.tables.classes.push(ClassInfo {
                 fields: vec![field; 2],
+                own_fields: own.into_iter().flatten().collect(),
                 slots: self.object_methods.clone(),
                 ..ClassInfo::default()
             });
@@ -185,16 +192,18 @@ impl<'a> Checker<'a> {
             return None;
         };
         let mut path = class.base.as_ref()?;
-        let mut aliases = self.program.unit(unit).ast.aliases.as_slice();
+        let aliases = &self.program.unit(unit).ast.aliases;
+        let mut above = aliases.len();
         loop {
             // An alias may only refer to those above it, so this ends.
             if let [name] = path.parts.as_slice()
-                && let Some(at) = aliases.iter().position(|alias| alias.name.text == name.text)
+                && let Some(&at) = self.tables.unit(unit).alias_places.get(name.text.as_str())
+                && at < above
                 && let ast::TypeExprKind::Named { path: target, args } = &aliases[at].ty.kind
                 && args.is_empty()
             {
                 path = target;
-                aliases = &aliases[..at];
+                above = at;
                 continue;
             }
             return match self.find_type_name(unit, path) {
@@ -236,7 +245,8 @@ impl<'a> Checker<'a> {
                 let id = EnumId(self.types.enums.len() as u32);
                 self.types.enums.push(EnumDef { name: qualified, members: Vec::new() });
                 let methods = std::collections::HashMap::new();
-                self.tables.enums.push(EnumInfo { decl, methods });
+                let members = std::collections::HashMap::new();
+                self.tables.enums.push(EnumInfo { decl, members, methods });
                 Type::Enum(id)
             }
         };

@@ -7,7 +7,6 @@ use crate::lang::source::Span;
 use crate::vm::types::{ClassDef, ClassId, ExceptionClass, Method, Type, TypeId, known};
 
 use super::Checker;
-use super::messages::closest;
 use super::overload::CheckedArg;
 use super::tables::{ClassInfo, ERROR};
 use super::value::{Checked, Value, expr};
@@ -349,7 +348,7 @@ impl<'a> Checker<'a> {
                 let names = self.types.class(id).fields.iter().map(|f| f.name.clone()).collect();
                 let message = format!("`{class}` has no field `{}`", name.text);
                 let diagnostic = Diagnostic::error(name.span, message);
-                self.report(match closest(&name.text, names) {
+                self.report(match self.suggestion(&name.text, names) {
                     Some(other) => diagnostic.hint(format!("did you mean `{other}`?")),
                     None => diagnostic,
                 });

@@ -354,7 +354,8 @@ impl<'a> Checker<'a> {
             self.error(value.span(), "this call returns no value");
             return Value::error(span);
         }
-        if !(is_array(from) || is_array(to) && !value.is_null())
+        let unboxes = from == known::OBJECT && to == known::STRING;
+        if !(unboxes || is_array(from) || is_array(to) && !value.is_null())
             && let Some(conversion) = self.implicit(from, value.literal, to)
         {
             let is_place = value.is_place && conversion.how == How::Same;

@@ -1,8 +1,11 @@
 //! The second pass: types of fields, parameters and results; members of enums.
 
+use std::collections::HashMap;
+
 use crate::lang::ast;
 use crate::lang::diagnostic::Diagnostic;
 use crate::lang::parser::MAX_PARAMS;
+use crate::lang::source::Span;
 use crate::lang::units::UnitId;
 use crate::vm::types::{ClassId, EnumId, FieldDef, InterfaceId, Type, TypeId, known};
 
@@ -103,12 +106,13 @@ impl<'a> Checker<'a> {
 
     /// Own fields only: inherited ones are put before them when classes are laid out.
     fn declare_fields(&mut self, unit: UnitId, id: ClassId, fields: &'a [ast::Field]) {
-        for (at, field) in fields.iter().enumerate() {
-            let same = |other: &&ast::Field| other.name.text == field.name.text;
-            if let Some(first) = fields[..at].iter().find(same) {
-                self.clash(&field.name, "field", first.name.span);
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        for field in fields {
+            if let Some(&first) = seen.get(field.name.text.as_str()) {
+                self.clash(&field.name, "field", first);
                 continue;
             }
+            seen.insert(&field.name.text, field.name.span);
             let ty = self.resolve_type(unit, &field.ty);
             let is_struct = self.types.class(id).is_struct;
             let reach = match Reach::of(field.access) {
@@ -118,7 +122,9 @@ impl<'a> Checker<'a> {
             };
             let def = FieldDef { name: field.name.text.clone(), ty };
             self.types.classes[id.0 as usize].fields.push(def);
-            self.tables.classes[id.0 as usize].fields.push(FieldInfo { reach, owner: id, unit });
+            let table = &mut self.tables.classes[id.0 as usize];
+            table.own_fields.insert(&field.name.text, table.own_fields.len());
+            table.fields.push(FieldInfo { reach, owner: id, unit });
         }
     }
 
@@ -134,12 +140,13 @@ impl<'a> Checker<'a> {
 
     fn declare_enum(&mut self, unit: UnitId, id: EnumId, it: &'a ast::Enum) {
         let mut next: Option<i32> = Some(0);
-        for (at, member) in it.members.iter().enumerate() {
-            let same = |other: &&ast::EnumMember| other.name.text == member.name.text;
-            if let Some(first) = it.members[..at].iter().find(same) {
-                self.clash(&member.name, "member", first.name.span);
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        for member in &it.members {
+            if let Some(&first) = seen.get(member.name.text.as_str()) {
+                self.clash(&member.name, "member", first);
                 continue;
             }
+            seen.insert(&member.name.text, member.name.span);
             let value = match &member.value {
                 Some(value) => self.discriminant(value),
                 None if next.is_none() => {
@@ -155,6 +162,7 @@ impl<'a> Checker<'a> {
             next = value.checked_add(1);
             let members = &mut self.types.enums[id.0 as usize].members;
             members.push((member.name.text.clone(), value));
+            self.tables.enums[id.0 as usize].members.insert(&member.name.text, value);
         }
         for method in &it.methods {
             let function = self.declare_member(unit, Owner::Enum(id), method, Place::Enum);

@@ -12,7 +12,6 @@ use crate::vm::library::decl as library;
 use crate::vm::types::{ClassId, Type, TypeId, known};
 
 use super::Checker;
-use super::messages::closest;
 use super::names::{Generic, Package, TypeName, Unknown, package_error};
 use super::scope::Binding;
 use super::tables::{ERROR, FnId, Owner, Reach};
@@ -129,7 +128,6 @@ impl<'a> Checker<'a> {
         }
         let text = name.text.as_str();
         let mut diagnostic = Diagnostic::error(name.span, format!("unknown name `{text}`"));
-        let mut names: Vec<String> = self.body.names().map(String::from).collect();
         let class = self.body.class();
         if let Some(class) = class {
             if !self.methods_named(class, text).is_empty() {
@@ -144,16 +142,23 @@ impl<'a> Checker<'a> {
                 self.report(diagnostic.hint("a `static` method has no fields"));
                 return;
             }
-            names.extend(self.types.class(class).fields.iter().map(|field| field.name.clone()));
+        }
+        if !self.may_suggest() {
+            self.report(diagnostic);
+            return;
         }
         let unit = self.body.unit;
         let neighbours = self.program.neighbours(unit).collect::<Vec<_>>();
+        let mut names: Vec<String> = self.body.names().map(String::from).collect();
         for id in std::iter::once(unit).chain(neighbours) {
             let table = self.tables.unit(id);
             names.extend(table.functions.keys().chain(table.types.keys()).map(|&n| n.into()));
         }
+        if let Some(class) = class {
+            names.extend(self.types.class(class).fields.iter().map(|field| field.name.clone()));
+        }
         names.extend(self.program.unit(unit).imports.iter().map(|import| import.name.clone()));
-        if let Some(other) = closest(text, names) {
+        if let Some(other) = self.suggestion(text, names) {
             diagnostic = diagnostic.hint(format!("did you mean `{other}`?"));
         } else if let Some(package) = self.elsewhere(text) {
             diagnostic = diagnostic.hint(format!("write `{package}.{text}`"));
@@ -217,7 +222,7 @@ impl<'a> Checker<'a> {
         }
         let mut diagnostic =
             Diagnostic::error(name.span, format!("package `{package}` has no `{text}`"));
-        if let Some(other) = closest(text, self.package_names(package)) {
+        if let Some(other) = self.suggestion(text, self.package_names(package)) {
             diagnostic = diagnostic.hint(format!("did you mean `{package}.{other}`?"));
         }
         self.report(diagnostic);
@@ -242,9 +247,8 @@ impl<'a> Checker<'a> {
         let text = name.text.as_str();
         match *self.ty(ty) {
             Type::Enum(id) => {
-                let members = &self.types.enums[id.0 as usize].members;
-                if let Some((_, value)) = members.iter().find(|(member, _)| member == text) {
-                    let word = u64::from(*value as u32);
+                if let Some(&value) = self.tables.enums[id.0 as usize].members.get(text) {
+                    let word = u64::from(value as u32);
                     return Value::new(ExprKind::Word(word), ty, span).into();
                 }
             }
@@ -391,7 +395,7 @@ impl<'a> Checker<'a> {
         }
         let message = format!("`{type_name}` has no member `{text}`");
         let mut diagnostic = Diagnostic::error(name.span, message);
-        if let Some(other) = closest(text, names) {
+        if let Some(other) = self.suggestion(text, names) {
             diagnostic = diagnostic.hint(format!("did you mean `{other}`?"));
         }
         self.report(diagnostic);

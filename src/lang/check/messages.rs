@@ -1,12 +1,32 @@
 //! Words that several messages share.
 
+use super::Checker;
+
+/// Behind so many errors no more names are suggested: a search through all names each time could
+/// take longer than everything else.
+const SUGGESTIONS: usize = 100;
+
+impl Checker<'_> {
+    /// Of some names, the one that a misspelt one could have been meant to be.
+    pub(super) fn suggestion(&self, name: &str, candidates: Vec<String>) -> Option<String> {
+        if self.may_suggest() { closest(name, candidates) } else { None }
+    }
+
+    /// Whether it is worth while to collect names.
+    pub(super) fn may_suggest(&self) -> bool {
+        self.silent == 0 && self.diagnostics.counts().0 <= SUGGESTIONS
+    }
+}
+
 /// Of some names, the one that is most like a misspelt one, if any is close enough.
-pub(super) fn closest(name: &str, candidates: Vec<String>) -> Option<String> {
+fn closest(name: &str, candidates: Vec<String>) -> Option<String> {
     // Of equally close ones the first by name, so that messages do not depend on hashing.
     let allowed = (name.chars().count() / 3).clamp(1, 3);
     candidates
         .into_iter()
-        .filter(|candidate| candidate != name)
+        .filter(|candidate| {
+            candidate != name && candidate.len().abs_diff(name.len()) <= 4 * allowed
+        })
         .map(|candidate| (distance(name, &candidate), candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .min()

@@ -11,7 +11,6 @@ use crate::vm::library::decl as library;
 use crate::vm::types::{ExceptionClass, Opaque, TypeId, known};
 
 use super::Checker;
-use super::messages::closest;
 use super::tables::{DeclId, FnId};
 
 /// What the name of a type stands for.
@@ -196,7 +195,7 @@ impl<'a> Checker<'a> {
                 let diagnostic = Diagnostic::error(path.span, format!("unknown type `{name}`"));
                 if let Some(hint) = crate::lang::parser::for_unknown_type(&name) {
                     diagnostic.hint(hint)
-                } else if let Some(other) = closest(&name, self.visible_types(unit)) {
+                } else if let Some(other) = self.suggestion(&name, self.visible_types(unit)) {
                     diagnostic.hint(format!("did you mean `{other}`?"))
                 } else if let Some(package) = self.elsewhere(&name) {
                     diagnostic.hint(format!("write `{package}.{name}`"))
@@ -223,6 +222,9 @@ impl<'a> Checker<'a> {
     }
 
     fn visible_types(&self, unit: UnitId) -> Vec<String> {
+        if !self.may_suggest() {
+            return Vec::new();
+        }
         let mut names: Vec<String> = ["List", "Dict", "Object", "string", "Channel", "Future"]
             .into_iter()
             .chain(["Promise", "Mutex", "Thread", "Semaphore", "AtomicInt", "ReentrantMutex"])

@@ -461,7 +461,7 @@ impl<'a> Checker<'a> {
                 let message = format!("`{name}` has no parameter `{}`", given.text);
                 let names = params.iter().map(|param| param.name.into()).collect();
                 let diagnostic = with_label(Diagnostic::error(given.span, message));
-                self.report(match super::messages::closest(&given.text, names) {
+                self.report(match self.suggestion(&given.text, names) {
                     Some(other) => diagnostic.hint(format!("did you mean `{other}`?")),
                     None => diagnostic,
                 });

@@ -1,5 +1,7 @@
 //! What is known inside of one body: variables in scope, and where a jump would go.
 
+use std::collections::HashMap;
+
 use crate::lang::ast;
 use crate::lang::hir::{self, LocalId};
 use crate::lang::units::UnitId;
@@ -21,7 +23,12 @@ pub(super) struct Body<'a> {
     /// A default is being checked: the variables are arguments.
     pub is_default: bool,
     pub locals: Vec<hir::LocalVar>,
-    scopes: Vec<Vec<Binding<'a>>>,
+    /// All variables in scope, those of inner scopes last.
+    bindings: Vec<Binding<'a>>,
+    /// Where in `bindings` each name stands, innermost last.
+    by_name: HashMap<&'a str, Vec<usize>>,
+    /// Where in `bindings` each scope but the outermost begins.
+    scopes: Vec<usize>,
     pub jumps: Vec<Jump>,
     /// The hidden variables of the catch clauses around, innermost last.
     pub caught: Vec<LocalId>,
@@ -62,7 +69,9 @@ impl<'a> Body<'a> {
             is_incomplete: false,
             is_default: false,
             locals: Vec::new(),
-            scopes: vec![Vec::new()],
+            bindings: Vec::new(),
+            by_name: HashMap::new(),
+            scopes: Vec::new(),
             jumps: Vec::new(),
             caught: Vec::new(),
         }
@@ -77,31 +86,37 @@ impl<'a> Body<'a> {
     }
 
     pub fn find(&self, name: &str) -> Option<Binding<'a>> {
-        let mut scopes = self.scopes.iter().rev();
-        scopes.find_map(|scope| scope.iter().rev().find(|b| b.name == name).copied())
+        let &at = self.by_name.get(name)?.last()?;
+        self.bindings.get(at).copied()
     }
 
     /// The names in scope, for suggestions.
     pub fn names(&self) -> impl Iterator<Item = &'a str> + '_ {
-        self.scopes.iter().flatten().map(|binding| binding.name)
+        self.bindings.iter().map(|binding| binding.name)
     }
 
     pub fn bind(&mut self, binding: Binding<'a>) {
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.push(binding);
-        }
+        self.by_name.entry(binding.name).or_default().push(self.bindings.len());
+        self.bindings.push(binding);
     }
 
     pub fn enter(&mut self) {
-        self.scopes.push(Vec::new());
+        self.scopes.push(self.bindings.len());
     }
 
     pub fn leave(&mut self) {
-        self.scopes.pop();
+        let first = self.scopes.pop().unwrap_or(0);
+        for binding in self.bindings.drain(first..) {
+            if let Some(places) = self.by_name.get_mut(binding.name) {
+                places.pop();
+            }
+        }
     }
 
     fn in_this_scope(&self, name: &str) -> bool {
-        self.scopes.last().is_some_and(|scope| scope.iter().any(|b| b.name == name))
+        let first = self.scopes.last().copied().unwrap_or(0);
+        let last = self.by_name.get(name).and_then(|places| places.last());
+        last.is_some_and(|&last| last >= first)
     }
 
     /// A variable that the source does not name.

@@ -1,5 +1,7 @@
 //! `switch`: what can be switched on, and which labels fit.
 
+use std::collections::HashMap;
+
 use crate::lang::ast;
 use crate::lang::diagnostic::Diagnostic;
 use crate::lang::hir::{self, ExprKind, StmtKind};
@@ -24,11 +26,16 @@ enum Family {
 }
 
 /// A label's value, if it is known now.
-#[derive(Clone, PartialEq)]
+#[derive(PartialEq, Eq, Hash)]
 enum Constant {
     Int(i128),
-    Double(f64),
+    /// The bits; of either zero those of the positive one.
+    Double(u64),
     Text(String),
+}
+
+fn double(x: f64) -> Constant {
+    Constant::Double(if x == 0.0 { 0 } else { x.to_bits() })
 }
 
 impl<'a> Checker<'a> {
@@ -46,7 +53,7 @@ impl<'a> Checker<'a> {
             let hint = "it takes integers, char, float, double, string and enums";
             self.report(Diagnostic::error(value.span(), message).hint(hint));
         }
-        let mut seen: Vec<(Constant, Span)> = Vec::new();
+        let mut seen: HashMap<Constant, Span> = HashMap::new();
         let mut target = value.ty();
         let mut bodies = Vec::with_capacity(cases.len());
         for case in cases {
@@ -115,7 +122,7 @@ impl<'a> Checker<'a> {
         source: &ast::Expr,
         ty: TypeId,
         family: Family,
-        seen: &mut Vec<(Constant, Span)>,
+        seen: &mut HashMap<Constant, Span>,
     ) -> Option<Value> {
         if label.is_error() {
             return None;
@@ -133,16 +140,21 @@ impl<'a> Checker<'a> {
             return None;
         }
         let constant = self.constant(&label, source);
-        if let Some(constant) = &constant {
-            if let Some((_, first)) = seen.iter().find(|(other, _)| other == constant) {
+        let integer = match constant {
+            Some(Constant::Int(n)) => Some(n),
+            _ => None,
+        };
+        let is_constant = constant.is_some();
+        if let Some(constant) = constant {
+            if let Some(first) = seen.get(&constant) {
                 let diagnostic = Diagnostic::error(span, "this label stands here twice");
                 self.report(diagnostic.label(*first, "the first one is here"));
                 return None;
             }
-            seen.push((constant.clone(), span));
+            seen.insert(constant, span);
         }
-        match (constant, family) {
-            (Some(Constant::Int(n)), Family::Integer) => {
+        match (integer, family) {
+            (Some(n), Family::Integer) => {
                 if !fits(n, ty) {
                     let name = self.name(ty);
                     self.error(span, format!("the label `{n}` is out of the range of `{name}`"));
@@ -150,19 +162,12 @@ impl<'a> Checker<'a> {
                 }
                 Some(Value::new(ExprKind::Word(integer_word(n, ty)), ty, span))
             }
-            (Some(Constant::Int(n)), Family::Enum) => {
+            (Some(n), Family::Enum) => {
                 let word = integer_word(n, known::INT);
                 Some(Value::new(ExprKind::Word(word), ty, span))
             }
-            (Some(Constant::Double(_)), Family::Floating)
-                if self.implicit(label.ty(), label.literal, ty).is_none() =>
-            {
-                let (found, wanted) = (self.name(label.ty()), self.name(ty));
-                self.error(span, format!("the label is `{found}`, but the value is `{wanted}`"));
-                None
-            }
-            (None, Family::Integer) => self.computed_label(label, ty),
-            (None, _) if self.implicit(label.ty(), label.literal, ty).is_none() => {
+            (None, Family::Integer) if !is_constant => self.computed_label(label, ty),
+            _ if self.implicit(label.ty(), label.literal, ty).is_none() => {
                 let (found, wanted) = (self.name(label.ty()), self.name(ty));
                 self.error(span, format!("the label is `{found}`, but the value is `{wanted}`"));
                 None
@@ -200,7 +205,7 @@ impl<'a> Checker<'a> {
     fn constant(&self, label: &Value, source: &ast::Expr) -> Option<Constant> {
         match label.literal {
             Some(Literal::Int(n)) => return Some(Constant::Int(n)),
-            Some(Literal::Double(x)) => return Some(Constant::Double(x)),
+            Some(Literal::Double(x)) => return Some(double(x)),
             None => {}
         }
         match (&label.expr.kind, self.ty(label.ty())) {
@@ -208,7 +213,7 @@ impl<'a> Checker<'a> {
                 return Some(Constant::Int(i128::from(word as u32 as i32)));
             }
             (&ExprKind::Word(word), Type::Float) => {
-                return Some(Constant::Double(f32::from_bits(word as u32).into()));
+                return Some(double(f32::from_bits(word as u32).into()));
             }
             (ExprKind::Text(text), _) => return Some(Constant::Text(text.clone())),
             _ => {}

@@ -42,6 +42,8 @@ pub(super) struct Tables<'a> {
 pub(super) struct UnitTable<'a> {
     pub functions: HashMap<&'a str, Vec<FnId>>,
     pub types: HashMap<&'a str, DeclId>,
+    /// Where in the unit each alias is declared: which one it is.
+    pub alias_places: HashMap<&'a str, usize>,
     /// Those resolved so far, in order of declaration.
     pub aliases: HashMap<&'a str, TypeId>,
 }
@@ -70,6 +72,8 @@ pub(super) struct ClassInfo<'a> {
     pub decl: Option<DeclId>,
     /// Who may use each field, by slot, inherited ones included.
     pub fields: Vec<FieldInfo>,
+    /// Own fields by name, counted from the first own one.
+    pub own_fields: HashMap<&'a str, usize>,
     /// Own methods, by name.
     pub methods: HashMap<&'a str, Vec<FnId>>,
     pub constructors: Vec<FnId>,
@@ -93,6 +97,7 @@ pub(super) struct InterfaceInfo<'a> {
 
 pub(super) struct EnumInfo<'a> {
     pub decl: DeclId,
+    pub members: HashMap<&'a str, i32>,
     pub methods: HashMap<&'a str, Vec<FnId>>,
 }
 

@@ -5,5 +5,6 @@ mod classes;
 mod dump;
 mod harness;
 mod operators;
+mod robust;
 mod statements;
 mod types;

@@ -152,7 +152,8 @@ impl<'a> Checker<'a> {
 
     /// Resolves the aliases of a unit, each of which may use those above it.
     pub(super) fn resolve_aliases(&mut self, unit: UnitId) {
-        for alias in &self.program.unit(unit).ast.aliases {
+        let aliases = &self.program.unit(unit).ast.aliases;
+        for alias in aliases {
             let name = alias.name.text.as_str();
             let table = self.tables.unit(unit);
             let taken = if let Some(&decl) = table.types.get(name) {
@@ -162,11 +163,8 @@ impl<'a> Checker<'a> {
             } else if super::names::is_reserved_type(name) {
                 Some(None)
             } else {
-                let earlier = |other: &&ast::Alias| {
-                    other.name.text == name && other.span.start < alias.span.start
-                };
-                let first = self.program.unit(unit).ast.aliases.iter().find(earlier);
-                first.map(|first| Some(first.name.span))
+                let first = table.alias_places.get(name).map(|&at| &aliases[at]);
+                first.filter(|&first| first.span != alias.span).map(|first| Some(first.name.span))
             };
             let refers_to_itself = mentions(&alias.ty, name);
             if let Some(first) = taken {
