@@ -34,6 +34,8 @@ const UNIT_BITMAP: usize = UNIT / 64;
 const SHARED_MAX: usize = (UNITS - FIRST_UNIT) * UNIT;
 /// After so many collections a free unit is given back to the system.
 const IDLE_COLLECTIONS: u8 = 2;
+/// The memory of a larger object is given back as soon as the object is freed.
+const KEPT_SPAN: usize = 16;
 
 /// Where the mark bit of an object is: the address of a word, and the bit in it.
 #[inline(always)]
@@ -92,6 +94,14 @@ impl Arena {
         units[..FIRST_UNIT].fill(Unit::Tail);
         let free = units.len() - FIRST_UNIT;
         Ok(Arena { base, bytes, units: units.into(), free })
+    }
+
+    /// Asks for huge pages: marking goes through memory at random, and most of its time are misses of
+    /// the table of pages. For heaps that are large anyway.
+    pub fn prefer_huge_pages(&self) {
+        let start = std::ptr::with_exposed_provenance_mut(self.base);
+        // SAFETY: advice about a mapping of this value; it changes no content. It may be refused.
+        unsafe { libc::madvise(start, self.bytes, libc::MADV_HUGEPAGE) };
     }
 
     /// The address of a unit.
@@ -157,14 +167,14 @@ impl Arena {
         Some((self.address(first), all_clean))
     }
 
-    /// Makes a block or span free. A span of several units is given back to the system at once.
+    /// Makes a block or span free. A large span is given back to the system at once.
     pub fn free(&mut self, unit: usize) {
         let count = match self.units[unit] {
             Unit::Span { bytes } => bytes.div_ceil(UNIT),
             Unit::Block { .. } => 1,
             Unit::Free { .. } | Unit::Tail => return,
         };
-        let clean = count > 1 && self.discard(unit, count);
+        let clean = count > KEPT_SPAN && self.discard(unit, count);
         self.units[unit..unit + count].fill(Unit::Free { clean, idle: 0 });
         self.free += count;
     }
@@ -353,15 +363,15 @@ mod tests {
     #[test]
     fn freed_spans_join_and_are_zero() {
         let mut arena = Arena::new(0).unwrap();
-        let (a, _) = arena.take(Unit::Span { bytes: 3 * UNIT }).unwrap();
-        let (b, _) = arena.take(Unit::Span { bytes: UNIT + 1 }).unwrap();
-        assert_eq!(b - a, 3 * UNIT as u64);
+        let (a, _) = arena.take(Unit::Span { bytes: 30 * UNIT }).unwrap();
+        let (b, _) = arena.take(Unit::Span { bytes: 20 * UNIT + 1 }).unwrap();
+        assert_eq!(b - a, 30 * UNIT as u64);
         // SAFETY: the first word of the span.
         unsafe { object::store(a, 7) };
         arena.free(arena.unit_at(a).unwrap());
         arena.free(arena.unit_at(b).unwrap());
         assert!(arena.is_empty());
-        let (c, clean) = arena.take(Unit::Span { bytes: 5 * UNIT }).unwrap();
+        let (c, clean) = arena.take(Unit::Span { bytes: 51 * UNIT }).unwrap();
         assert!(clean && c == a);
         // SAFETY: as above.
         assert_eq!(unsafe { object::load(c) }, 0);

@@ -54,14 +54,14 @@ impl LocalHeap {
             space.stats.stack_overflows += 1;
             rescan(space, &mut tracer);
         }
-        let objects = tracer.objects;
+        let (objects, told) = (tracer.objects, tracer.roots);
         let mut stack = tracer.into_stack();
         stack.shrink_to(KEPT_STACK);
         space.mark_stack = stack;
 
         hosts.bury(Tracer::is_marked);
         let (live, committed) = space.sort_out(shared.config.poison);
-        shared.settle(live, committed);
+        shared.settle(live, committed, told);
 
         let pause = begin.elapsed();
         let stats = &mut space.stats;

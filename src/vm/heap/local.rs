@@ -34,6 +34,8 @@ struct Run {
 pub struct LocalHeap {
     runs: [Run; CLASSES],
     blocks: [Cell<Block>; CLASSES],
+    /// Bytes that were counted as in use ahead of the runs to come.
+    budget: Cell<usize>,
     /// Whether any run or block may be there.
     active: Cell<bool>,
     pub(super) shared: Arc<Shared>,
@@ -44,6 +46,7 @@ impl LocalHeap {
         LocalHeap {
             runs: [const { Run { cursor: Cell::new(0), limit: Cell::new(0) } }; CLASSES],
             blocks: [const { Cell::new(Block { address: 0, next: 0, clean: false }) }; CLASSES],
+            budget: Cell::new(0),
             active: Cell::new(false),
             shared,
         }
@@ -108,7 +111,24 @@ impl LocalHeap {
             run.limit.set(0);
             block.set(Block::default());
         }
+        self.budget.set(0);
         self.shared.active.fetch_sub(1, Relaxed);
+    }
+
+    /// Counts a run, from what was counted ahead if that suffices: where free cells lie scattered, runs
+    /// are short.
+    #[inline]
+    fn charge(&self, bytes: usize) -> Result<(), HeapFull> {
+        let budget = self.budget.get();
+        if bytes <= budget {
+            self.budget.set(budget - bytes);
+            return Ok(());
+        }
+        if bytes < RUN && self.shared.charge(RUN).is_ok() {
+            self.budget.set(budget + RUN - bytes);
+            return Ok(());
+        }
+        self.shared.charge(bytes)
     }
 
     /// A new object of a size class, zero but for the header.
@@ -143,7 +163,7 @@ impl LocalHeap {
             // Kept even if the charge fails: it must not be lost to the next attempt.
             self.blocks[class].set(block);
         };
-        self.shared.charge(end - start)?;
+        self.charge(end - start)?;
         let address = block.address + start as u64;
         if !block.clean {
             // SAFETY: free cells of a block that belongs to this carrier.

@@ -44,6 +44,8 @@ pub struct Tracer<'a> {
     queue: [u64; QUEUE],
     at: usize,
     pub(super) objects: u64,
+    /// References that were told, null or not.
+    pub(super) roots: u64,
     types: &'a Types,
     hosts: &'a HostTable,
 }
@@ -82,6 +84,7 @@ impl<'a> Tracer<'a> {
             queue: [0; QUEUE],
             at: 0,
             objects: 0,
+            roots: 0,
             types,
             hosts,
         }
@@ -94,6 +97,7 @@ impl<'a> Tracer<'a> {
     /// Takes a root: 0, or the address of an object of this heap, which stays alive.
     #[inline]
     pub fn reference(&mut self, word: u64) {
+        self.roots += 1;
         if word != 0 {
             // The roots are told once only, so none of them may be left out.
             if !self.draining && self.stack.len() >= LEAST / 2 {

@@ -19,7 +19,9 @@ use super::size::{CLASSES, SIZES};
 pub struct Config {
     /// The most bytes that may be in use.
     pub limit: usize,
-    /// A collection is due when so many bytes were allocated, however few are live.
+    /// No collection is due before so many bytes were allocated, however few are live. While few are,
+    /// memory that is used again soon is still in the caches; a collection that has some work to do
+    /// waits longer, up to eight times this.
     pub min_threshold: usize,
     /// A collection is due when the bytes in use are so many percent of those that the last one left.
     pub growth_percent: u32,
@@ -37,7 +39,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             limit: usize::MAX / 2,
-            min_threshold: 4 << 20,
+            min_threshold: 1 << 20,
             growth_percent: 200,
             stress: false,
             poison: false,
@@ -230,6 +232,9 @@ impl Shared {
         }
         let mut arena = Arena::new(requested).map_err(|_| HeapFull { requested })?;
         let taken = arena.take(what).ok_or(HeapFull { requested })?;
+        if !space.arenas.is_empty() {
+            arena.prefer_huge_pages();
+        }
         space.arenas.push(arena);
         self.committed.store(committed, Relaxed);
         Ok(taken)
@@ -250,8 +255,8 @@ impl Shared {
         self.take(&mut self.space(), Unit::Span { bytes })
     }
 
-    /// After a collection: what is live, and when the next one is due.
-    pub fn settle(&self, live: usize, committed: usize) {
+    /// After a collection that was told so many roots: what is live, and when the next one is due.
+    pub fn settle(&self, live: usize, committed: usize, roots: u64) {
         self.live.store(live, Relaxed);
         self.fresh.store(0, Relaxed);
         self.committed.store(committed, Relaxed);
@@ -259,7 +264,11 @@ impl Shared {
         let base = live.saturating_add(external);
         let growth = self.config.growth_percent.saturating_sub(100).max(1) as u128;
         let share = (base as u128 * growth / 100).min(usize::MAX as u128 / 2) as usize;
-        let threshold = share.max(self.config.min_threshold);
+        // A root costs about as much as 64 bytes of objects.
+        let work = live.saturating_add((roots as usize).saturating_mul(64));
+        let least = self.config.min_threshold;
+        let small = work.saturating_mul(4).clamp(least, least.saturating_mul(8));
+        let threshold = share.max(small);
         // `external` is compared together with what is fresh.
         self.threshold.store(threshold.saturating_add(external), Relaxed);
         self.wanted.store(self.config.stress, Relaxed);

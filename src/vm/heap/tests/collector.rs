@@ -91,7 +91,8 @@ fn every_kind_of_reference_is_followed() {
 /// a thread with little.
 #[test]
 fn deep_structures_need_no_native_stack() {
-    const DEPTH: u64 = 2_000_000;
+    // Elsewhere tests run under emulation.
+    const DEPTH: u64 = if cfg!(target_arch = "x86_64") { 2_000_000 } else { 100_000 };
     let body = || {
         let mut world = World::new(Config::default());
         let types = world.types;
@@ -159,7 +160,7 @@ fn marking_is_complete_when_its_stack_cannot_grow() {
     let config = Config { mark_stack: 0, poison: true, ..Config::default() };
     let mut world = World::new(config);
     let mut head = 0;
-    for i in 0..2000 {
+    for i in 0..300 {
         let leaf = world.node(i, 0, 0);
         let wide = world.local.new_instance(world.types.wide).unwrap();
         for slot in 30..330 {
@@ -168,8 +169,8 @@ fn marking_is_complete_when_its_stack_cannot_grow() {
         }
         head = wide;
     }
-    let fan = world.local.new_array(world.types.references, 5000).unwrap();
-    for i in 0..5000 {
+    let fan = world.local.new_array(world.types.references, 500).unwrap();
+    for i in 0..500 {
         let inner = world.local.new_array(world.types.references, 700).unwrap();
         let node = world.node(i, head, 0);
         for j in [0, 1, 300, 699] {
@@ -180,9 +181,11 @@ fn marking_is_complete_when_its_stack_cannot_grow() {
         unsafe { object::set_element64(fan, i, inner) };
     }
     world.roots = vec![fan];
-    let expected = 1 + 2 * 5000 + 2 * 2000;
+    let expected = 1 + 2 * 500 + 2 * 300;
     assert_eq!(world.collect().objects, expected);
-    assert!(world.local.stats().stack_overflows > 0);
+    let passes = world.local.stats().stack_overflows;
+    // Each pass through the heap works off a stack of 1,024 references at least, of 90,000.
+    assert!(passes > 0 && passes < 200, "{passes}");
     assert_eq!(world.collect().objects, expected);
 }
 
@@ -269,10 +272,10 @@ fn a_collection_is_wanted_when_enough_was_allocated() {
     world.collect();
     assert!(!world.local.wants_collection());
     let bytes = allocate(&world);
-    assert!(bytes > (4 << 20) - 8192, "{bytes}");
+    assert!(bytes > (8 << 20) - 8192 && bytes <= 8 << 20, "{bytes}");
     // Memory of others counts as much.
     world.collect();
-    world.local.account(5 << 20);
+    world.local.account(9 << 20);
     assert!(world.local.wants_collection());
 }
 
