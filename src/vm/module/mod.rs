@@ -10,7 +10,6 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
-pub use decode::DecodeError;
 #[cfg(test)]
 pub(crate) use tests::sample;
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::checksum::crc32;
+use super::decode::DecodeError;
 use super::*;
 use crate::vm::asm::assemble;
 use crate::vm::types::{
