@@ -229,6 +229,8 @@ instructions! {
     // Moves and constants.
     /// Copies a register, of whatever kind.
     Move "move" (DW A, W B) special;
+    /// Copies two registers, of whatever kind, to `a` and then to `a + 1`.
+    Move2 "move.2" (DW A, W B, W C) special;
     /// The `int` (or `uint`, enum, char, bool, narrow) word of a 32-bit constant.
     Int "int" (DW A, K X);
     /// A constant, sign-extended to 64 bits.
@@ -416,6 +418,11 @@ instructions! {
     LoopIncLtLong "loop.inc.lt.long" (W A, W B, J C) special;
     /// `a = a + 1`, then back if `a < k`, in 64 bits.
     LoopIncLtLongK "loop.inc.lt.long.k" (W A, K B, J C) special;
+    /// `a = a + 1`, then back if `a` is below the length of the array, list or string in `b`. Null
+    /// throws, after the step.
+    LoopIncLtArray "loop.inc.lt.array" (W A, R B, J C) special;
+    LoopIncLtList "loop.inc.lt.list" (W A, R B, J C) special;
+    LoopIncLtText "loop.inc.lt.text" (W A, S B, J C) special;
 
     // Objects.
     /// A new object or struct: fields zero, fields of struct types new structs.
@@ -425,6 +432,16 @@ instructions! {
     /// Throws if the object is null. The field's type decides what the register holds.
     GetField "get" (DW A, R B, Fld C) special;
     SetField "set" (R A, Fld B, W C) special;
+    /// Adds to a field, or subtracts from it, as the instructions without `Field` do. Throws if the
+    /// object is null.
+    AddFieldInt "add.field.int" (R A, Fld B, W C) special;
+    SubFieldInt "sub.field.int" (R A, Fld B, W C) special;
+    AddFieldIntK "add.field.int.k" (R A, Fld B, K C) special;
+    AddFieldLong "add.field.long" (R A, Fld B, W C) special;
+    SubFieldLong "sub.field.long" (R A, Fld B, W C) special;
+    AddFieldLongK "add.field.long.k" (R A, Fld B, K C) special;
+    AddFieldDouble "add.field.double" (R A, Fld B, W C) special;
+    SubFieldDouble "sub.field.double" (R A, Fld B, W C) special;
 
     // Arrays (`Array…`) and lists (`List…`). An index is any integer word: what is not below the
     // length as an unsigned number throws. `8`, `16`: narrow elements, `I` sign-extends; `32`; `64`.

@@ -120,8 +120,28 @@ impl Builder {
         if self.dead || (op == Op::Move && code.a() == code.b()) {
             return;
         }
+        let code = self.joined_with_move(code).unwrap_or(code);
         self.insts.push(Inst { code, target: None, line: self.line });
-        self.dead = never_goes_on(op);
+        self.dead = op.ends();
+    }
+
+    /// Takes a move out of the code, if one instruction does it along with the next one.
+    fn joined_with_move(&mut self, code: Code) -> Option<Code> {
+        let first = self.last()?;
+        let both = (first.op()?, code.op()?) == (Op::Move, Op::Move);
+        if !both || code.a() != first.a().checked_add(1)? || code.b() == first.a() {
+            return None;
+        }
+        self.insts.pop();
+        Some(Code::abc(Op::Move2, first.a(), first.b(), code.b()))
+    }
+
+    /// The instruction before, if the next one always follows it.
+    pub(super) fn last(&self) -> Option<Code> {
+        match self.barrier == self.position() {
+            true => None,
+            false => self.insts.last().map(|inst| inst.code),
+        }
     }
 
     pub(super) fn abc(&mut self, op: Op, a: Reg, b: u16, c: u16) {
@@ -152,12 +172,19 @@ impl Builder {
         self.jump(Code::ax(Op::Jump, 0, 0), target);
     }
 
+    /// Takes the step `register = register + 1` out of the code, if it stands before.
+    pub(super) fn take_step(&mut self, register: Reg) -> bool {
+        let step = Code::abc(Op::AddIntK, register, register, 1);
+        let found = !self.dead && self.last() == Some(step);
+        if found {
+            self.insts.pop();
+        }
+        found
+    }
+
     /// Takes the step of a counting loop out of the code, if the one back-edge does both.
     fn fused_with_step(&mut self, code: Code) -> Option<Code> {
-        if self.barrier == self.position() {
-            return None;
-        }
-        let step = self.insts.last()?.code;
+        let step = self.last()?;
         if step.a() != step.b() || step.a() != code.a() {
             return None;
         }
@@ -227,21 +254,6 @@ impl Builder {
     }
 }
 
-/// Whether nothing follows an operation.
-pub(super) fn never_goes_on(op: Op) -> bool {
-    matches!(
-        op,
-        Op::Jump
-            | Op::Loop
-            | Op::Switch
-            | Op::Return
-            | Op::ReturnInt
-            | Op::ReturnVoid
-            | Op::Throw
-            | Op::Raise
-    )
-}
-
 /// The jump that is taken where this one is not.
 pub(super) fn inverse(code: Code) -> Option<Code> {
     let (a, b) = (code.a(), code.b());
@@ -308,6 +320,7 @@ const BACK_EDGES: [(Op, Op); 20] = [
     (Op::LoopLeDouble, Op::JumpLeDouble),
 ];
 
+/// The instruction with another operation.
 fn with_op(code: Code, op: Op) -> Code {
     Code(code.0 & !0xffff | op as u64)
 }
@@ -319,30 +332,7 @@ pub(super) fn back_edge(code: Code) -> Option<Code> {
     Some(with_op(code, pair.0))
 }
 
-/// The step and the forward jump that together do what a conditional back-edge does.
-pub(super) fn unfused(code: Code) -> Option<(Option<Code>, Code)> {
-    let op = code.op()?;
-    let add_int = |k: i16| Some(Code::abc(Op::AddIntK, code.a(), code.a(), k as u16));
-    let add_long = Some(Code::abc(Op::AddLongK, code.a(), code.a(), 1));
-    let (step, forward) = match op {
-        Op::LoopIncLtInt => (add_int(1), Op::JumpLtInt),
-        Op::LoopIncLeInt => (add_int(1), Op::JumpLeInt),
-        Op::LoopIncLtIntK => (add_int(1), Op::JumpLtIntK),
-        Op::LoopIncLeIntK => (add_int(1), Op::JumpLeIntK),
-        Op::LoopDecGeIntK => (add_int(-1), Op::JumpGeIntK),
-        Op::LoopIncLtLong => (add_long, Op::JumpLtLong),
-        Op::LoopIncLtLongK => (add_long, Op::JumpLtLongK),
-        _ => (None, BACK_EDGES.iter().find(|&&(back, _)| back == op)?.1),
-    };
-    Some((step, with_op(code, forward)))
-}
-
 /// Where an operation keeps its jump.
 pub(super) fn jump_place(op: Op) -> Option<Place> {
     op.operands().iter().find(|(operand, _)| *operand == Operand::J).map(|&(_, place)| place)
-}
-
-/// Whether an operation goes backward.
-pub(super) fn is_back_edge(op: Op) -> bool {
-    op == Op::Loop || unfused(Code::abc(op, 0, 0, 0)).is_some()
 }

@@ -32,10 +32,21 @@ pub(super) enum Inlined {
     Effect3(Op),
 }
 
+impl Inlined {
+    /// Whether it changes nothing, and throws at most for null, or may throw anything.
+    pub(super) fn only_reads(self, may_throw: bool) -> bool {
+        match self {
+            Inlined::Unary(_) => true,
+            Inlined::Binary(_) => may_throw,
+            Inlined::Effect2(_) | Inlined::Effect3(_) => false,
+        }
+    }
+}
+
 impl<'a> Lowering<'a> {
     /// The instruction that does what a native function does, if there is one.
     pub(super) fn inlined(&self, native: u32) -> Option<Inlined> {
-        let import = &self.pool.natives[native as usize];
+        let import = &self.pool.called[native as usize];
         let receiver = import.signature.params.first()?.ty;
         let elements = self.element_ops(receiver);
         Some(match (import.name.as_str(), elements) {
@@ -120,7 +131,10 @@ impl<'a> Lowering<'a> {
             Callee::Interface(selector) => {
                 self.code.ax(Op::CallInterface, window, selector.0);
             }
-            Callee::Native(native) => self.code.ax(Op::CallNative, window, *native),
+            Callee::Native(native) => {
+                let native = self.pool.called(*native);
+                self.code.ax(Op::CallNative, window, native);
+            }
             Callee::Value(_) => {
                 let function = function.expect("evaluated above");
                 self.code.abc(Op::CallFunc, window, function, 0);
@@ -167,7 +181,7 @@ impl<'a> Lowering<'a> {
         }
         let params: &[Param] = match callee {
             Callee::Direct(function) => &self.functions[function.0 as usize].signature.params,
-            Callee::Native(native) => &self.pool.natives[*native as usize].signature.params,
+            Callee::Native(native) => &self.pool.called[*native as usize].signature.params,
             Callee::Value(value) => match self.ty(value.ty) {
                 Type::Func(signature) => &signature.params,
                 _ => &[],

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use super::builder::{Builder, Inst, inverse, is_back_edge, jump_place, never_goes_on, unfused};
+use super::builder::{Builder, Inst, inverse, jump_place};
 use crate::vm::module::{Handler, Switch};
 use crate::vm::op::{Code, Op, Place};
 
@@ -98,7 +98,7 @@ impl Layout {
             let node = &self.nodes[at];
             let (Some(target), true) = (node.target, node.alive) else { continue };
             let op = node.code.op().expect("operations of the list");
-            if is_back_edge(op) {
+            if op.is_loop() {
                 continue;
             }
             let end = self.follow(target);
@@ -152,7 +152,7 @@ impl Layout {
                 if op == Op::Switch {
                     work.extend(&self.tables[node.code.x() as usize]);
                 }
-                if !never_goes_on(op) {
+                if !op.ends() {
                     work.push(at + 1);
                 }
             }
@@ -209,7 +209,7 @@ impl Layout {
             let node = &self.nodes[at];
             let (true, Some(target)) = (node.alive, node.target) else { continue };
             let op = node.code.op().expect("operations of the list");
-            if !is_back_edge(op) && self.settle(target) == self.settle(at as u32 + 1) {
+            if !op.is_loop() && self.settle(target) == self.settle(at as u32 + 1) {
                 self.nodes[at].alive = false;
                 changed = true;
             }
@@ -226,7 +226,7 @@ impl Layout {
             if node.alive {
                 address += match long {
                     false => 1,
-                    true => long_form(node.code).len() as u32,
+                    true => long_form(node.code).codes.len() as u32,
                 };
             }
         }
@@ -260,16 +260,20 @@ impl Layout {
             if lines.last().is_none_or(|&(_, line)| line != node.line) {
                 lines.push((code.len() as u32, node.line));
             }
-            let form = if long[at] { long_form(node.code) } else { vec![node.code] };
-            let (&jump, before) = form.split_last().expect("a form is not empty");
-            code.extend(before);
-            code.push(match node.target {
-                Some(target) => {
-                    let distance = distance(code.len() as u32, addresses[target as usize]);
-                    with_distance(jump, distance)
-                }
-                None => jump,
-            });
+            let form = match long[at] {
+                true => long_form(node.code),
+                false => Form { codes: vec![node.code], jump: 0 },
+            };
+            for (i, &inst) in form.codes.iter().enumerate() {
+                let target = node.target.filter(|_| i == form.jump);
+                code.push(match target {
+                    Some(target) => {
+                        let away = distance(code.len() as u32, addresses[target as usize]);
+                        with_distance(inst, away)
+                    }
+                    None => inst,
+                });
+            }
         }
         let handlers = self.builder.handlers.iter().map(|handler| Handler {
             first: addresses[handler.first as usize],
@@ -327,13 +331,29 @@ fn with_distance(code: Code, distance: i64) -> Code {
     }
 }
 
-/// A conditional jump without its limit of 16 bits: the step of a loop, the opposite condition over
-/// the next instruction, and the jump, whose distance is not filled in.
-fn long_form(code: Code) -> Vec<Code> {
-    let (step, forward, jump) = match unfused(code) {
-        Some((step, forward)) => (step, forward, Op::Loop),
-        None => (None, code, Op::Jump),
-    };
-    let over = with_distance(inverse(forward).expect("a conditional jump has an inverse"), 1);
-    step.into_iter().chain([over, Code::ax(jump, 0, 0)]).collect()
+/// A conditional jump without its limit of 16 bits, but for the distance of the one jump in it that
+/// leads away: the opposite condition over that jump; or, of a back-edge, the back-edge to that jump.
+///
+/// ```text
+///     not a < b: over         jump back
+/// jump away                away: loop away
+/// over:                    back: loop.lt away
+/// ```
+fn long_form(code: Code) -> Form {
+    let op = code.op().expect("operations of the list");
+    if op.is_loop() {
+        let over = Code::ax(Op::Jump, 0, 1);
+        return Form {
+            codes: vec![over, Code::ax(Op::Loop, 0, 0), with_distance(code, -2)],
+            jump: 1,
+        };
+    }
+    let over = with_distance(inverse(code).expect("a conditional jump has an inverse"), 1);
+    Form { codes: vec![over, Code::ax(Op::Jump, 0, 0)], jump: 1 }
+}
+
+/// Instructions, and which of them has the jump.
+struct Form {
+    codes: Vec<Code>,
+    jump: usize,
 }

@@ -9,14 +9,15 @@
 //! `continue` goes to the step of a `for`, else to `cond`. Nothing else ever goes back.
 
 use super::builder::Label;
+use super::call::Inlined;
 use super::convert::Number;
 use super::expr::Want;
 use super::function::Lowering;
 use super::tries::Exit;
 use super::visit;
-use crate::lang::hir::{Callee, Compare, Expr, ExprKind, LocalId, Stmt, StmtKind};
+use crate::lang::hir::{Arg, Callee, Compare, Expr, ExprKind, LocalId, Stmt, StmtKind};
 use crate::vm::op::{Code, Op};
-use crate::vm::types::{Type, TypeId};
+use crate::vm::types::{Type, TypeId, known};
 
 /// How many nodes a condition may have that is tested in two places.
 const SHORT: usize = 12;
@@ -125,11 +126,39 @@ impl<'a> Lowering<'a> {
         match cond {
             Some(cond) => {
                 self.line(cond.span);
-                self.branch_back(cond, labels.body);
+                if !self.count_to_length(cond, labels.body) {
+                    self.branch_back(cond, labels.body);
+                }
             }
             None => self.code.jump(Code::ax(Op::Loop, 0, 0), labels.body),
         }
         self.code.bind(labels.end);
+    }
+
+    /// The back-edge of a loop that has just counted, under the condition `i < x.length()`: step,
+    /// length and test in one instruction.
+    fn count_to_length(&mut self, cond: &'a Expr, body: Label) -> bool {
+        let ExprKind::Compare { op: Compare::Lt, left, right } = &cond.kind else { return false };
+        let (ExprKind::Local(counter), ExprKind::Call { callee: Callee::Native(native), args }) =
+            (&left.kind, &right.kind)
+        else {
+            return false;
+        };
+        let [Arg { value: Expr { kind: ExprKind::Local(container), .. }, .. }] = &args[..] else {
+            return false;
+        };
+        let op = match self.inlined(*native) {
+            Some(Inlined::Unary(Op::ArrayLength)) => Op::LoopIncLtArray,
+            Some(Inlined::Unary(Op::ListLength)) => Op::LoopIncLtList,
+            Some(Inlined::Unary(Op::TextLength)) => Op::LoopIncLtText,
+            _ => return false,
+        };
+        let (counter, container) = (self.local(*counter), self.local(*container));
+        if left.ty != known::INT || !self.code.take_step(counter) {
+            return false;
+        }
+        self.code.jump(Code::abc(op, counter, container, 0), body);
+        true
     }
 
     /// Whether a condition costs little to test in two places.

@@ -26,6 +26,7 @@
 //! format.
 
 mod arith;
+mod assign;
 mod builder;
 mod call;
 mod cond;

@@ -11,7 +11,12 @@ pub(super) struct Pool {
     pub(super) types: TypeTable,
     pub(super) strings: Vec<String>,
     pub(super) words: Vec<u64>,
+    /// The imports of the module: what its instructions call.
     pub(super) natives: Vec<NativeImport>,
+    /// The natives that the program calls; some of them are instructions.
+    pub(super) called: Vec<NativeImport>,
+    /// The import for each of these, once there is one.
+    imported: Vec<Option<u32>>,
     string_ids: HashMap<String, u32>,
     word_ids: HashMap<u64, u32>,
     /// Imports that lowering added, by name and receiver.
@@ -22,12 +27,14 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(types: TypeTable, natives: Vec<NativeImport>) -> Pool {
+    pub(super) fn new(types: TypeTable, called: Vec<NativeImport>) -> Pool {
         Pool {
             types,
             strings: Vec::new(),
             words: Vec::new(),
-            natives,
+            natives: Vec::new(),
+            imported: vec![None; called.len()],
+            called,
             string_ids: HashMap::new(),
             word_ids: HashMap::new(),
             native_ids: HashMap::new(),
@@ -71,12 +78,27 @@ impl Pool {
             name: name.into(),
             signature: Signature { params: params.collect(), result },
         };
+        let id = self.import(import);
+        self.native_ids.insert((name, receiver), id);
+        id
+    }
+
+    /// The import for a native function that the program calls.
+    pub(super) fn called(&mut self, native: u32) -> u32 {
+        if let Some(id) = self.imported[native as usize] {
+            return id;
+        }
+        let id = self.import(self.called[native as usize].clone());
+        self.imported[native as usize] = Some(id);
+        id
+    }
+
+    fn import(&mut self, import: NativeImport) -> u32 {
         let known = self.natives.iter().position(|native| *native == import);
         let id = known.unwrap_or_else(|| {
             self.natives.push(import);
             self.natives.len() - 1
         });
-        self.native_ids.insert((name, receiver), id as u32);
         id as u32
     }
 

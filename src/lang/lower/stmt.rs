@@ -2,8 +2,8 @@
 //! [`switch`](super::switch) and [`tries`](super::tries).
 
 use super::expr::Want;
-use super::function::{Lowering, Target};
-use crate::lang::hir::{Expr, ExprKind, LocalId, Place, Stmt, StmtKind};
+use super::function::Lowering;
+use crate::lang::hir::{Expr, ExprKind, LocalId, Stmt, StmtKind};
 use crate::vm::op::Op;
 use crate::vm::types::{ExceptionClass, known};
 
@@ -100,25 +100,6 @@ impl<'a> Lowering<'a> {
             }
         };
         self.begin_local(local, register);
-    }
-
-    fn assign(&mut self, place: &'a Place, value: &'a Expr) {
-        let mark = self.registers.mark();
-        match place {
-            Place::Local(local) => {
-                self.place = Some(Target::Local(*local));
-                self.eval(value, Want::Local(self.local(*local)));
-            }
-            Place::Field { object, field } => {
-                let object = self.operand_before(object, &[value]);
-                self.place = Some(Target::Field { object, field: *field });
-                let value = self.operand(value);
-                self.code.abc(Op::SetField, object, *field, value);
-            }
-            Place::Index { base, index } => self.assign_element(base, index, value),
-        }
-        self.place = None;
-        self.registers.release(mark);
     }
 
     fn if_statement(&mut self, cond: &'a Expr, then: &'a Stmt, otherwise: Option<&'a Stmt>) {

@@ -3,8 +3,9 @@
 // A comparison with NaN is false, and so is not the same as the negated opposite.
 #![allow(clippy::neg_cmp_op_on_partial_ord)]
 
-use super::state::{Flow, State};
-use super::tick;
+use super::state::{Flow, Slow, State};
+use super::{raise, tick};
+use crate::vm::heap::object;
 
 /// Forward jumps on a condition over two registers, distance in `c`.
 macro_rules! jump_registers {
@@ -110,6 +111,36 @@ macro_rules! loop_count {
                 } else {
                     $s.set(register, u64::from($a as $unsigned));
                     $s.advance()
+                }
+            }
+        }
+    )*};
+}
+
+/// Counts the register up, then goes back if it is below the length of what is in `b`.
+macro_rules! loop_length {
+    ($($name:ident($container:ident) = $length:expr, null: $null:expr;)*) => {$(
+        #[inline(always)]
+        pub(super) unsafe fn $name(s: &mut State) -> Flow {
+            // SAFETY: the verifier has seen that `b` holds null or what has such a length.
+            unsafe {
+                let register = s.a();
+                let count = (s.get(register) as i32).wrapping_add(1);
+                let $container = s.get(s.b());
+                if let (0, Some(null)) = ($container, $null) {
+                    s.set(register, u64::from(count as u32));
+                    return Flow::Slow(null);
+                }
+                if count < $length as i32 {
+                    s.budget -= 1;
+                    if s.budget < 0 {
+                        return Flow::Slow(tick);
+                    }
+                    s.set(register, u64::from(count as u32));
+                    s.jump(s.c_signed() as isize)
+                } else {
+                    s.set(register, u64::from(count as u32));
+                    s.advance()
                 }
             }
         }
@@ -249,4 +280,10 @@ loop_count! {
     LoopDecGeIntK(s, a: i32 as u32, -1, limit = i32::from(s.b_signed())) = a >= limit;
     LoopIncLtLong(s, a: i64 as u64, 1, limit = s.get(s.b()) as i64) = a < limit;
     LoopIncLtLongK(s, a: i64 as u64, 1, limit = i64::from(s.b_signed())) = a < limit;
+}
+
+loop_length! {
+    LoopIncLtArray(array) = object::array_length(array), null: Some(raise::null_array as Slow);
+    LoopIncLtList(list) = object::list_length(list), null: Some(raise::null_list as Slow);
+    LoopIncLtText(text) = object::string_length(text), null: None::<Slow>;
 }

@@ -16,6 +16,19 @@ pub(super) unsafe fn Move(s: &mut State) -> Flow {
 }
 
 #[inline(always)]
+pub(super) unsafe fn Move2(s: &mut State) -> Flow {
+    // SAFETY: the state's invariants; the verifier has seen that there is a register `a + 1`.
+    unsafe {
+        let a = s.a();
+        let first = s.get(s.b());
+        s.set(a, first);
+        let second = s.get(s.c());
+        s.set(a + 1, second);
+        s.advance()
+    }
+}
+
+#[inline(always)]
 pub(super) unsafe fn Int(s: &mut State) -> Flow {
     // SAFETY: the state's invariants.
     unsafe {
@@ -101,6 +114,38 @@ pub(super) unsafe fn SetField(s: &mut State) -> Flow {
         object::set_field(object, s.b(), s.get(s.c()));
         s.advance()
     }
+}
+
+/// Changes a field by the register, or the constant, in `c`.
+macro_rules! change_field {
+    ($($name:ident($s:ident, $old:ident) = $new:expr;)*) => {$(
+        #[inline(always)]
+        pub(super) unsafe fn $name($s: &mut State) -> Flow {
+            // SAFETY: the verifier has seen that the object, if it is one, has the field, and that it
+            // is no reference.
+            unsafe {
+                let object = $s.get($s.a());
+                if object == 0 {
+                    return Flow::Slow(raise::null_field);
+                }
+                let slot = $s.b();
+                let $old = object::field(object, slot);
+                object::set_field(object, slot, $new);
+                $s.advance()
+            }
+        }
+    )*};
+}
+
+change_field! {
+    AddFieldInt(s, old) = u64::from((old as u32).wrapping_add(s.get(s.c()) as u32));
+    SubFieldInt(s, old) = u64::from((old as u32).wrapping_sub(s.get(s.c()) as u32));
+    AddFieldIntK(s, old) = u64::from((old as u32).wrapping_add(i32::from(s.c_signed()) as u32));
+    AddFieldLong(s, old) = old.wrapping_add(s.get(s.c()));
+    SubFieldLong(s, old) = old.wrapping_sub(s.get(s.c()));
+    AddFieldLongK(s, old) = old.wrapping_add(i64::from(s.c_signed()) as u64);
+    AddFieldDouble(s, old) = (f64::from_bits(old) + f64::from_bits(s.get(s.c()))).to_bits();
+    SubFieldDouble(s, old) = (f64::from_bits(old) - f64::from_bits(s.get(s.c()))).to_bits();
 }
 
 #[inline(always)]

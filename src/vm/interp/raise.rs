@@ -25,7 +25,17 @@ pub(super) fn division_by_zero(machine: &mut Machine) -> Step {
 pub(super) fn null_field(machine: &mut Machine) -> Step {
     let code = machine.code();
     let (verb, register, slot) = match code.op() {
-        Some(Op::SetField) => ("write", code.a(), code.b()),
+        Some(
+            Op::SetField
+            | Op::AddFieldInt
+            | Op::SubFieldInt
+            | Op::AddFieldIntK
+            | Op::AddFieldLong
+            | Op::SubFieldLong
+            | Op::AddFieldLongK
+            | Op::AddFieldDouble
+            | Op::SubFieldDouble,
+        ) => ("write", code.a(), code.b()),
         _ => ("read", code.b(), code.c()),
     };
     let (variable, ty) = machine.variable(register).unzip();
@@ -151,7 +161,8 @@ impl Machine {
     /// The register with the container that the current instruction works on.
     fn container_register(&self) -> u16 {
         let code = self.code();
-        if writes_register(code.op()) { code.b() } else { code.a() }
+        let counts = matches!(code.op(), Some(Op::LoopIncLtArray | Op::LoopIncLtList));
+        if counts || writes_register(code.op()) { code.b() } else { code.a() }
     }
 
     /// Name and type of the variable that a register holds at the current instruction.

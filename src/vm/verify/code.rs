@@ -227,6 +227,7 @@ impl Checker<'_> {
                 _ if !types.is_reference(TypeId(code.c().into())) => Ok(()),
                 _ => Err("values of the type are no words".into()),
             },
+            Op::Move2 => self.check_registers(usize::from(code.a()) + 2),
             Op::ConcatMany => {
                 let end = usize::from(code.b()) + usize::from(code.c());
                 self.check_registers(end)

@@ -184,6 +184,9 @@ impl<'m> Liveness<'m> {
                 take(&mut self.row, code.field(place) as usize);
             }
         }
+        if op == Op::Move2 {
+            take(&mut self.row, usize::from(code.a()) + 1);
+        }
         if is_call(op) {
             for register in usize::from(code.a()) - 1..self.function.registers as usize {
                 take(&mut self.row, register);

@@ -140,6 +140,12 @@ impl<'m> Rules<'m> {
         let a = usize::from(code.a());
         match op {
             Op::Move => registers.set(a, registers.get(code.b())),
+            Op::Move2 => {
+                registers.set(a, registers.get(code.b()));
+                // One after the other: what the second reads may be what the first wrote.
+                self.check_read(code, op, Operand::W, Place::C, registers)?;
+                registers.set(a + 1, registers.get(code.c()));
+            }
             Op::Null => registers.set(a, Kind::reference(TypeId(code.x()))),
             Op::DivIntK | Op::ModIntK | Op::DivLongK | Op::ModLongK => registers.set(a, Kind::WORD),
             Op::Switch => {}
@@ -149,7 +155,14 @@ impl<'m> Rules<'m> {
             | Op::LoopIncLeIntK
             | Op::LoopDecGeIntK
             | Op::LoopIncLtLong
-            | Op::LoopIncLtLongK => {}
+            | Op::LoopIncLtLongK
+            | Op::LoopIncLtText => {}
+            Op::LoopIncLtArray => self.ty_of(registers, code.b(), "an array", |ty| {
+                matches!(ty, Type::Array(_)).then_some(())
+            })?,
+            Op::LoopIncLtList => self.ty_of(registers, code.b(), "a list", |ty| {
+                matches!(ty, Type::List(_)).then_some(())
+            })?,
             Op::New => {
                 let ty = self.kinds.class_type(ClassId(code.x())).unwrap_or(known::OBJECT);
                 registers.set(a, Kind::reference(ty));
@@ -167,6 +180,19 @@ impl<'m> Rules<'m> {
             Op::SetField => {
                 let ty = self.field(registers, code.a(), code.b())?;
                 self.store(registers, code.c().into(), ty)?;
+            }
+            Op::AddFieldInt
+            | Op::SubFieldInt
+            | Op::AddFieldIntK
+            | Op::AddFieldLong
+            | Op::SubFieldLong
+            | Op::AddFieldLongK
+            | Op::AddFieldDouble
+            | Op::SubFieldDouble => {
+                let ty = self.field(registers, code.a(), code.b())?;
+                if self.module.types.is_reference(ty) {
+                    return Err(format!("a {} is no number", self.module.types.name(ty)));
+                }
             }
             Op::NewArray => registers.set(a, Kind::reference(TypeId(code.c().into()))),
             Op::NewContainer => registers.set(a, Kind::reference(TypeId(code.x()))),
@@ -406,7 +432,7 @@ impl<'m> Rules<'m> {
 /// Whether the register is read as a value whose kind the operation's own rule judges.
 fn takes_any(op: Op, place: Place) -> bool {
     match op {
-        Op::Move | Op::Return | Op::Box | Op::ListAdd => true,
+        Op::Move | Op::Move2 | Op::Return | Op::Box | Op::ListAdd => true,
         Op::SetField => true,
         Op::ArraySet64 | Op::ListSet64 => place == Place::C,
         _ => false,

@@ -1,8 +1,6 @@
 //! Labels, threading and distances.
 
-use crate::lang::lower::builder::{
-    Builder, Table, back_edge, inverse, is_back_edge, jump_place, unfused,
-};
+use crate::lang::lower::builder::{Builder, Table, back_edge, inverse, jump_place};
 use crate::lang::lower::layout::{Laid, lay_out};
 use crate::vm::op::{Code, Op, Operand, Place};
 use crate::vm::types::known;
@@ -28,7 +26,7 @@ fn targets(laid: &Laid) -> Vec<(usize, i64)> {
 #[test]
 fn every_conditional_jump_has_an_inverse_whose_inverse_it_is() {
     for &op in Op::ALL {
-        let jumps = jump_place(op).is_some() && !is_back_edge(op) && op != Op::Jump;
+        let jumps = jump_place(op).is_some() && !op.is_loop() && op != Op::Jump;
         let code = match jump_place(op) {
             Some(Place::X) => Code::ax(op, 1, 0),
             _ => Code::abc(op, 1, 2, 0),
@@ -43,16 +41,22 @@ fn every_conditional_jump_has_an_inverse_whose_inverse_it_is() {
 }
 
 #[test]
-fn every_back_edge_has_its_forward_jump() {
+fn a_back_edge_has_the_condition_and_the_operands_of_its_jump() {
+    let mut found = 0;
     for &op in Op::ALL {
-        let is_loop = op.text().starts_with("loop.");
         let code = Code::abc(op, 1, 2, 0);
-        assert_eq!(unfused(code).is_some(), is_loop, "{op:?}");
-        if let Some((None, forward)) = unfused(code) {
-            assert_eq!(back_edge(forward), Some(code), "{op:?}");
-        }
-        assert_eq!(is_back_edge(op), is_loop || op == Op::Loop);
+        let Some(back) = back_edge(code) else { continue };
+        let (forward, back_op) = (op.text().strip_prefix("jump."), back.op().unwrap());
+        assert_eq!(back_op.text().strip_prefix("loop."), forward);
+        assert_eq!((back.a(), back.b(), back_op.is_loop()), (1, 2, true));
+        found += 1;
     }
+    let plain = |op: &&Op| op.is_loop() && !op.text().contains("inc") && !op.text().contains("dec");
+    assert_eq!(
+        found,
+        Op::ALL.iter().filter(plain).count() - 1,
+        "all but the one without a condition"
+    );
 }
 
 #[test]
@@ -182,9 +186,10 @@ fn a_jump_beyond_16_bits_takes_the_long_form() {
     let long = long_loop(40_000, back);
     assert_eq!(long.code.len(), 40_000 + 6);
     assert_eq!(ops(&long)[..2], [Op::JumpLtInt, Op::Jump]);
-    assert_eq!(ops(&long)[40_002..], [Op::AddIntK, Op::JumpLeInt, Op::Loop, Op::ReturnVoid]);
-    // The inverted guard steps over its jump, which leads to the end; the back-edge to the body.
-    let jumps = [(0, 2), (1, 40_005), (40_003, 40_005), (40_004, 2)];
+    assert_eq!(ops(&long)[40_002..], [Op::Jump, Op::Loop, Op::LoopIncLtInt, Op::ReturnVoid]);
+    // The opposite of the guard steps over the jump to the end; the back-edge goes to the one that
+    // goes on to the body.
+    let jumps = [(0, 2), (1, 40_005), (40_002, 40_004), (40_003, 2), (40_004, 40_003)];
     assert_eq!(targets(&long), jumps);
     assert_eq!((long.code[0].a(), long.code[0].b()), (0, 1));
 }

@@ -2,10 +2,12 @@
 
 mod jumps;
 mod programs;
+mod run;
 mod shapes;
 mod trees;
 
 use crate::lang::check::check;
+use crate::lang::diagnostic::Style;
 use crate::lang::lower::lower;
 use crate::lang::parser;
 use crate::lang::source::Source;
@@ -13,8 +15,14 @@ use crate::lang::units::{ImportTarget, ImportedPackage, ParsedProgram, ParsedUni
 use crate::vm::library::decl::PACKAGES;
 use crate::vm::module::Module;
 
-/// A program of one unit that may import the library, lowered; `None` if it is not legal.
-fn compile(text: &str) -> Option<Module> {
+/// A legal program of one unit that may import the library, lowered.
+#[track_caller]
+fn compile(text: &str) -> Module {
+    try_compile(text).unwrap_or_else(|findings| panic!("{findings}"))
+}
+
+/// A program of one unit that may import the library, lowered; or what is wrong with it.
+fn try_compile(text: &str) -> Result<Module, String> {
     let mut program = ParsedProgram::default();
     let file = program.sources.add(Source::new("test.n".into(), text.into()));
     let source = program.sources.get(file).clone();
@@ -29,6 +37,12 @@ fn compile(text: &str) -> Option<Module> {
     let imports = imports.collect();
     let (package, directory) = ("test".into(), String::new());
     program.units.push(ParsedUnit { package, directory, file, ast, imports });
-    let (tree, _) = check(&program, &|_| false);
-    Some(lower(tree?, &program.sources).expect("within the limits"))
+    let (tree, mut findings) = check(&program, &|_| false);
+    match tree {
+        Some(tree) => Ok(lower(tree, &program.sources).expect("within the limits")),
+        None => {
+            findings.append(program.diagnostics);
+            Err(findings.render(&program.sources, Style::default()))
+        }
+    }
 }

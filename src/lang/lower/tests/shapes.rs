@@ -6,7 +6,7 @@ use crate::vm::verify::{Library, verify};
 
 /// The instructions and handlers of a function of a program, which the verifier takes.
 fn code(text: &str, name: &str) -> String {
-    let module = compile(text).expect("a legal program");
+    let module = compile(text);
     let index = module.functions.iter().position(|function| function.name == name);
     let index = index.unwrap_or_else(|| panic!("there is no function `{name}`"));
     let listing = FunctionListing { module: &module, index }.to_string();
@@ -86,47 +86,44 @@ fn sorting_compares_elements_right_from_their_registers() {
         }";
     insta::assert_snapshot!(code(text, "quick"), @r#"
     func #0 void quick(int[], int, int)  registers 10  "test.n"
-    0  jump.le.int  r2, r1, @40
+    0  jump.le.int  r2, r1, @37
     1  add.int      r4, r1, r2
     2  div.int.k    r4, r4, 2
     3  array.get.32 r3, r0, r4
-    4  move         r4, r1
-    5  move         r5, r2
-    6  jump.lt.int  r5, r4, @25
-    7  array.get.32 r6, r0, r4
-    8  jump.le.int  r3, r6, @12
-    9  add.int.k    r4, r4, 1
-    10  array.get.32 r6, r0, r4
-    11  loop.lt.int  r6, r3, @9
-    12  array.get.32 r6, r0, r5
-    13  jump.le.int  r6, r3, @17
-    14  add.int.k    r5, r5, -1
-    15  array.get.32 r6, r0, r5
-    16  loop.lt.int  r3, r6, @14
-    17  jump.lt.int  r5, r4, @24
-    18  array.get.32 r6, r0, r4
-    19  array.get.32 r7, r0, r5
-    20  array.set.32 r0, r4, r7
-    21  array.set.32 r0, r5, r6
-    22  add.int.k    r4, r4, 1
-    23  add.int.k    r5, r5, -1
-    24  loop.le.int  r4, r5, @7
-    25  sub.int      r6, r5, r1
-    26  sub.int      r7, r2, r4
-    27  jump.le.int  r7, r6, @34
-    28  move         r7, r0
-    29  move         r8, r1
-    30  move         r9, r5
-    31  call         r7, #0 quick
-    32  move         r1, r4
-    33  jump         @39
-    34  move         r7, r0
-    35  move         r8, r4
-    36  move         r9, r2
-    37  call         r7, #0 quick
-    38  move         r2, r5
-    39  loop.lt.int  r1, r2, @1
-    40  return.void
+    4  move.2       r4, r1, r2
+    5  jump.lt.int  r5, r4, @24
+    6  array.get.32 r6, r0, r4
+    7  jump.le.int  r3, r6, @11
+    8  add.int.k    r4, r4, 1
+    9  array.get.32 r6, r0, r4
+    10  loop.lt.int  r6, r3, @8
+    11  array.get.32 r6, r0, r5
+    12  jump.le.int  r6, r3, @16
+    13  add.int.k    r5, r5, -1
+    14  array.get.32 r6, r0, r5
+    15  loop.lt.int  r3, r6, @13
+    16  jump.lt.int  r5, r4, @23
+    17  array.get.32 r6, r0, r4
+    18  array.get.32 r7, r0, r5
+    19  array.set.32 r0, r4, r7
+    20  array.set.32 r0, r5, r6
+    21  add.int.k    r4, r4, 1
+    22  add.int.k    r5, r5, -1
+    23  loop.le.int  r4, r5, @6
+    24  sub.int      r6, r5, r1
+    25  sub.int      r7, r2, r4
+    26  jump.le.int  r7, r6, @32
+    27  move.2       r7, r0, r1
+    28  move         r9, r5
+    29  call         r7, #0 quick
+    30  move         r1, r4
+    31  jump         @36
+    32  move.2       r7, r0, r4
+    33  move         r9, r2
+    34  call         r7, #0 quick
+    35  move         r2, r5
+    36  loop.lt.int  r1, r2, @1
+    37  return.void
     "#);
 }
 
@@ -149,27 +146,24 @@ fn methods_are_called_with_the_receiver_in_place() {
     insta::assert_snapshot!(code(text, "work"), @r#"
     func #0 int work(Counter, Leaf, int)  registers 8  "test.n"
     0  int          r3, 0
-    1  jump.le.int  r2, r3, @6
-    2  move         r5, r0
-    3  move         r6, r3
-    4  call.method  r5, #1 Counter.add
-    5  loop.inc.lt.int r3, r2, @2
-    6  move         r4, r0
-    7  call.method  r4, #2 Counter.get
-    8  move         r6, r0
-    9  call.virtual r6, :3
-    10  add.int      r5, r4, r6
-    11  move         r7, r1
-    12  call.method  r7, #4 Other.twice
-    13  add.int      r5, r5, r7
-    14  return       r5
+    1  jump.le.int  r2, r3, @5
+    2  move.2       r5, r0, r3
+    3  call.method  r5, #1 Counter.add
+    4  loop.inc.lt.int r3, r2, @2
+    5  move         r4, r0
+    6  call.method  r4, #2 Counter.get
+    7  move         r6, r0
+    8  call.virtual r6, :3
+    9  add.int      r5, r4, r6
+    10  move         r7, r1
+    11  call.method  r7, #4 Other.twice
+    12  add.int      r5, r5, r7
+    13  return       r5
     "#);
     insta::assert_snapshot!(code(text, "Counter.add"), @r#"
-    func #1 void Counter.add(Counter, int)  method  registers 3  "test.n"
-    0  get          r2, r0, .0
-    1  add.int      r2, r2, r1
-    2  set          r0, .0, r2
-    3  return.void
+    func #1 void Counter.add(Counter, int)  method  registers 2  "test.n"
+    0  add.field.int r0, .0, r1
+    1  return.void
     "#);
 }
 
@@ -188,12 +182,12 @@ fn fields_of_doubles_take_three_instructions_for_a_compound_assignment() {
             }
         }";
     insta::assert_snapshot!(code(text, "step"), @r#"
-    func #0 void step(Body[], double)  registers 11  "test.n"
+    func #0 void step(Body[], double)  registers 10  "test.n"
     0  array.length r2, r0
     1  const        r3, #0 4607182418800017408 (1.0)
     2  const        r4, #1 4612811918334230528 (2.5)
     3  int          r5, 0
-    4  jump.le.int  r2, r5, @19
+    4  jump.le.int  r2, r5, @17
     5  array.get.64 r6, r0, r5
     6  get          r8, r6, .0
     7  mul.double   r8, r8, r4
@@ -201,14 +195,12 @@ fn fields_of_doubles_take_three_instructions_for_a_compound_assignment() {
     9  sqrt.double  r9, r7
     10  mul.double   r9, r7, r9
     11  div.double   r8, r1, r9
-    12  get          r9, r6, .1
-    13  get          r10, r6, .2
-    14  mul.double   r10, r7, r10
-    15  mul.double   r10, r10, r8
-    16  sub.double   r9, r9, r10
-    17  set          r6, .1, r9
-    18  loop.inc.lt.int r5, r2, @5
-    19  return.void
+    12  get          r9, r6, .2
+    13  mul.double   r9, r7, r9
+    14  mul.double   r9, r9, r8
+    15  sub.field.double r6, .1, r9
+    16  loop.inc.lt.int r5, r2, @5
+    17  return.void
     "#);
 }
 
@@ -489,36 +481,32 @@ fn foreach_reads_its_count_once() {
     15  move         r6, r2
     16  call.native  r6, #0 Dict.keys
     17  list.length  r7, r6
-    18  jump.eq.int.k r7, 0, @37
+    18  jump.eq.int.k r7, 0, @33
     19  int          r8, 0
     20  list.get.64  r9, r6, r8
-    21  move         r11, r2
-    22  move         r12, r9
-    23  call.native  r11, #1 Dict.get
-    24  add.int      r4, r4, r11
-    25  move         r14, r2
-    26  move         r15, r9
-    27  call.native  r14, #1 Dict.get
-    28  add.int.k    r13, r14, 1
-    29  move         r11, r2
-    30  move         r12, r9
+    21  move.2       r11, r2, r9
+    22  call.native  r11, #1 Dict.get
+    23  add.int      r4, r4, r11
+    24  move.2       r14, r2, r9
+    25  call.native  r14, #1 Dict.get
+    26  add.int.k    r13, r14, 1
+    27  move.2       r11, r2, r9
+    28  call.native  r11, #2 Dict.set
+    29  int          r13, 0
+    30  move.2       r11, r2, r9
     31  call.native  r11, #2 Dict.set
-    32  int          r13, 0
-    33  move         r11, r2
-    34  move         r12, r9
-    35  call.native  r11, #2 Dict.set
-    36  loop.inc.lt.int r8, r7, @20
-    37  int          r5, 1
-    38  array.length r6, r3
-    39  jump.eq.int.k r6, 0, @47
-    40  int          r7, 0
-    41  array.get.64 r8, r3, r7
-    42  copy         r8, r8
-    43  set          r8, .0, r5
-    44  get          r9, r8, .0
-    45  add.int      r4, r4, r9
-    46  loop.inc.lt.int r7, r6, @41
-    47  return       r4
+    32  loop.inc.lt.int r8, r7, @20
+    33  int          r5, 1
+    34  array.length r6, r3
+    35  jump.eq.int.k r6, 0, @43
+    36  int          r7, 0
+    37  array.get.64 r8, r3, r7
+    38  copy         r8, r8
+    39  set          r8, .0, r5
+    40  get          r9, r8, .0
+    41  add.int      r4, r4, r9
+    42  loop.inc.lt.int r7, r6, @37
+    43  return       r4
     "#);
 }
 
@@ -574,37 +562,121 @@ fn an_object_is_made_where_it_goes() {
     insta::assert_snapshot!(code(text, "test"), @r#"
     func #0 P test(Q, int)  registers 8  "test.n"
     0  new          r2, #8 P
-    1  move         r4, r2
-    2  move         r5, r1
-    3  int          r6, 2
-    4  call         r4, #1 P.P
-    5  set          r0, .0, r2
-    6  new          r2, #8 P
-    7  move         r4, r2
-    8  int          r5, 1
-    9  add.int.k    r6, r1, 1
-    10  call         r4, #1 P.P
-    11  new.container r3, #27 List<int>
-    12  int          r4, 1
-    13  list.add     r3, r4
-    14  list.add     r3, r1
-    15  int.long     r5, r1
-    16  new.array    r4, r5, #28 int[]
-    17  int          r5, 0
-    18  int          r6, 1
-    19  list.get.32  r6, r3, r6
-    20  list.length  r7, r3
-    21  add.int      r6, r6, r7
-    22  array.set.32 r4, r5, r6
-    23  int          r5, 1
-    24  array.get.32 r5, r4, r5
-    25  list.add     r3, r5
-    26  return       r2
+    1  move.2       r4, r2, r1
+    2  int          r6, 2
+    3  call         r4, #1 P.P
+    4  set          r0, .0, r2
+    5  new          r2, #8 P
+    6  move         r4, r2
+    7  int          r5, 1
+    8  add.int.k    r6, r1, 1
+    9  call         r4, #1 P.P
+    10  new.container r3, #27 List<int>
+    11  int          r4, 1
+    12  list.add     r3, r4
+    13  list.add     r3, r1
+    14  int.long     r5, r1
+    15  new.array    r4, r5, #28 int[]
+    16  int          r5, 0
+    17  int          r6, 1
+    18  list.get.32  r6, r3, r6
+    19  list.length  r7, r3
+    20  add.int      r6, r6, r7
+    21  array.set.32 r4, r5, r6
+    22  int          r5, 1
+    23  array.get.32 r5, r4, r5
+    24  list.add     r3, r5
+    25  return       r2
     "#);
     insta::assert_snapshot!(code(text, "P.P"), @r#"
     func #1 void P.P(P, int, int)  constructor  registers 3  "test.n"
     0  set          r0, .0, r1
     1  set          r0, .1, r2
     2  return.void
+    "#);
+}
+
+#[test]
+fn a_field_is_added_to_in_one_instruction_unless_the_value_could_tell() {
+    let text = "
+        class Sum {
+            int n;
+            double d;
+            long l;
+            public int next() { n += 1; return n; }
+            public void add(int k, Sum other, int[] a) {
+                n = n - k * 2;
+                n += a[k];
+                d += other.d;
+                l -= 5;
+                other.n += k / 3;
+                other.n += a[k];
+                other.n += 7 / k;
+                n += other.next();
+            }
+        }";
+    insta::assert_snapshot!(code(text, "Sum.add"), @r#"
+    func #1 void Sum.add(Sum, int, Sum, int[])  method  registers 7  "test.n"
+    0  mul.int.k    r4, r1, 2
+    1  sub.field.int r0, .0, r4
+    2  array.get.32 r4, r3, r1
+    3  add.field.int r0, .0, r4
+    4  get          r4, r2, .1
+    5  add.field.double r0, .1, r4
+    6  add.field.long.k r0, .2, -5
+    7  div.int.k    r4, r1, 3
+    8  add.field.int r2, .0, r4
+    9  get          r4, r2, .0
+    10  array.get.32 r5, r3, r1
+    11  add.int      r4, r4, r5
+    12  set          r2, .0, r4
+    13  get          r4, r2, .0
+    14  int          r5, 7
+    15  div.int      r5, r5, r1
+    16  add.int      r4, r4, r5
+    17  set          r2, .0, r4
+    18  get          r4, r0, .0
+    19  move         r6, r2
+    20  call.method  r6, #0 Sum.next
+    21  add.int      r4, r4, r6
+    22  set          r0, .0, r4
+    23  return.void
+    "#);
+}
+
+#[test]
+fn a_loop_over_indices_takes_the_length_in_its_back_edge() {
+    let text = "
+        int test(int[] a, List<int> l, string s) {
+            int sum = 0;
+            for (int i = 0; i < a.length(); i += 1) { sum += a[i]; }
+            for (int i = 0; i < l.length(); i += 1) { if (i == 3) { continue; } sum += l[i]; }
+            int k = 0;
+            while (k < s.length()) { sum += s[k]; k += 1; }
+            return sum;
+        }";
+    insta::assert_snapshot!(code(text, "test"), @r#"
+    func #0 int test(int[], List<int>, string)  registers 6  "test.n"
+    0  int          r3, 0
+    1  int          r4, 0
+    2  array.length r5, r0
+    3  jump.le.int  r5, r4, @7
+    4  array.get.32 r5, r0, r4
+    5  add.int      r3, r3, r5
+    6  loop.inc.lt.array r4, r0, @4
+    7  int          r4, 0
+    8  list.length  r5, r1
+    9  jump.le.int  r5, r4, @14
+    10  jump.eq.int.k r4, 3, @13
+    11  list.get.32  r5, r1, r4
+    12  add.int      r3, r3, r5
+    13  loop.inc.lt.list r4, r1, @10
+    14  int          r4, 0
+    15  text.length  r5, r2
+    16  jump.le.int  r5, r4, @20
+    17  text.byte    r5, r2, r4
+    18  add.int      r3, r3, r5
+    19  loop.inc.lt.text r4, r2, @17
+    20  return       r3
     "#);
 }

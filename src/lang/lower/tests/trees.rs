@@ -222,18 +222,16 @@ fn outs_come_back_from_behind_the_result() {
     let listing = |index| FunctionListing { module: &module, index }.to_string();
     insta::assert_snapshot!(listing(0), @r#"
     func #0 int caller(int, int)  registers 7  "test.n"
-        local r1 int v1 [0..9)
-        local r0 int v0 [0..9)
+        local r1 int v1 [0..7)
+        local r0 int v0 [0..7)
         line 1
            0  move         r2, r0
-           1  move         r4, r0
-           2  move         r5, r0
-           3  move         r6, r1
-           4  call         r4, #1 f
-           5  move         r0, r5
-           6  move         r1, r6
-           7  add.int      r2, r2, r4
-           8  return       r2
+           1  move.2       r4, r0, r0
+           2  move         r6, r1
+           3  call         r4, #1 f
+           4  move.2       r0, r5, r6
+           5  add.int      r2, r2, r4
+           6  return       r2
     "#);
     insta::assert_snapshot!(listing(1), @r#"
     func #1 int f(int, out int, out int)  registers 3  "test.n"
