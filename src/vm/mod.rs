@@ -1,8 +1,9 @@
-//! The virtual machine of the script language.
+#![doc = include_str!("../../docs/embedding.md")]
 
 #[cfg(test)]
 pub(crate) mod asm;
 pub(crate) mod disasm;
+mod embed;
 pub(crate) mod heap;
 pub(crate) mod interp;
 pub(crate) mod library;
@@ -12,3 +13,5 @@ pub(crate) mod native;
 pub(crate) mod op;
 pub(crate) mod types;
 pub(crate) mod verify;
+
+pub use embed::*;

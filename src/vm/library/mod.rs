@@ -1,10 +1,27 @@
 //! What scripts can call without writing it themselves: the built-in types' methods and the
 //! packages `io`, `fs` and `math`.
 //!
-//! [`decl`] is the one list of them, read by the checker, the verifier and the linker.
+//! [`decl`] is the one list of them, read by the checker, the verifier and the linker. It names the
+//! functions that do the work:
+//!
+//! | file | owns |
+//! |---|---|
+//! | `pattern` | signatures with type variables |
+//! | `args` | arguments and results as Rust values |
+//! | `list`, `dict`, `text` | methods of arrays and lists, dictionaries, strings |
+//! | `io`, `fs`, `math` | the packages |
+//! | `streams` | standard input, output and error |
+//! | `number`, `random` | numbers as text and back; MT19937 |
 
+mod args;
 pub(crate) mod decl;
+mod dict;
+mod fs;
+pub(crate) mod io;
+mod list;
+mod math;
 pub(crate) mod number;
 pub(crate) mod pattern;
-pub(crate) mod random;
+mod random;
 pub(crate) mod streams;
+mod text;

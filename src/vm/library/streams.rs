@@ -6,6 +6,8 @@
 //! * Input is read ahead. Reading looks first and consumes afterwards, so that a native function
 //!   that fails in between (the heap is full) can be called again.
 //!
+//! Strings are bytes: what is not UTF-8 passes through unchanged.
+//!
 //! A host may put streams of its own in the place of the process's.
 
 use std::io::{self, ErrorKind, IsTerminal, Read, Write};
@@ -54,10 +56,10 @@ impl Streams {
     }
 
     /// Writes a line to standard error, at once, behind all output so far.
-    pub fn write_error(&mut self, line: &str) -> io::Result<()> {
+    pub fn write_error(&mut self, line: &[u8]) -> io::Result<()> {
         self.output.flush()?;
         let mut bytes = Vec::with_capacity(line.len() + 1);
-        bytes.extend_from_slice(line.as_bytes());
+        bytes.extend_from_slice(line);
         bytes.push(b'\n');
         self.error.write_all(&bytes)?;
         self.error.flush()
@@ -65,11 +67,11 @@ impl Streams {
 
     /// The next line without its end (LF or CR LF), and how many bytes to consume for it. `None` at
     /// the end of the input.
-    pub fn peek_line(&mut self) -> io::Result<Option<(&str, usize)>> {
+    pub fn peek_line(&mut self) -> io::Result<Option<(&[u8], usize)>> {
         let Streams { input, output, .. } = self;
         let mut seen = 0;
         let end = loop {
-            if let Some(at) = find(&input.pending()[seen..], b'\n') {
+            if let Some(at) = memchr::memchr(b'\n', &input.pending()[seen..]) {
                 break Some(seen + at);
             }
             seen = input.pending().len();
@@ -84,17 +86,13 @@ impl Streams {
         if consumed == 0 {
             return Ok(None);
         }
-        if std::str::from_utf8(&input.pending()[..len]).is_err() {
-            input.consume(consumed);
-            return Err(not_utf8("a line of standard input"));
-        }
-        let line = std::str::from_utf8(&input.pending()[..len]).unwrap_or_default();
-        Ok(Some((line.strip_suffix('\r').unwrap_or(line), consumed)))
+        let line = &input.pending()[..len];
+        Ok(Some((line.strip_suffix(b"\r").unwrap_or(line), consumed)))
     }
 
     /// Skips white space and gives the next token, up to white space; it is not consumed. `None` at
     /// the end of the input.
-    pub fn peek_token(&mut self) -> io::Result<Option<&str>> {
+    pub fn peek_token(&mut self) -> io::Result<Option<&[u8]>> {
         let Streams { input, output, .. } = self;
         if !input.skip_space(output)? {
             return Ok(None);
@@ -112,14 +110,11 @@ impl Streams {
                 break;
             }
         }
-        if std::str::from_utf8(&input.pending()[..len]).is_err() {
-            input.consume(len);
-            return Err(not_utf8("a word of standard input"));
-        }
-        Ok(std::str::from_utf8(&input.pending()[..len]).ok())
+        Ok(Some(&input.pending()[..len]))
     }
 
-    /// Skips white space and reads a char. `None` at the end of the input.
+    /// Skips white space and reads a char; a byte that is not UTF-8 reads as U+FFFD. `None` at the
+    /// end of the input.
     pub fn read_char(&mut self) -> io::Result<Option<char>> {
         let Streams { input, output, .. } = self;
         if !input.skip_space(output)? {
@@ -134,9 +129,8 @@ impl Streams {
         while input.pending().len() < len && input.fill(output)? {}
         let bytes = &input.pending()[..len.min(input.pending().len())];
         let read = std::str::from_utf8(bytes).ok().and_then(|text| text.chars().next());
-        // What is not UTF-8 is skipped byte by byte: it may end anywhere.
         input.consume(read.map_or(1, char::len_utf8));
-        read.map(Some).ok_or_else(|| not_utf8("standard input"))
+        Ok(Some(read.unwrap_or(char::REPLACEMENT_CHARACTER)))
     }
 
     /// Whether a byte is left to read.
@@ -146,17 +140,9 @@ impl Streams {
     }
 }
 
-fn not_utf8(what: &str) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, format!("{what} is not valid UTF-8"))
-}
-
 /// What separates words, and what `trim` cuts off.
 pub fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\x0b' | b'\x0c' | b'\r')
-}
-
-fn find(bytes: &[u8], byte: u8) -> Option<usize> {
-    bytes.iter().position(|&other| other == byte)
 }
 
 /// Input that was read ahead.
@@ -241,19 +227,19 @@ impl Output {
     }
 
     /// Writes a text, and the end of a line if asked for.
-    pub fn write(&mut self, text: &str, newline: bool) -> io::Result<()> {
+    pub fn write(&mut self, text: &[u8], newline: bool) -> io::Result<()> {
         if self.buffer.len() + text.len() >= OUTPUT_BUFFER {
             self.drain()?;
         }
         if text.len() >= OUTPUT_BUFFER {
-            self.sink.write_all(text.as_bytes())?;
+            self.sink.write_all(text)?;
         } else {
-            self.buffer.extend_from_slice(text.as_bytes());
+            self.buffer.extend_from_slice(text);
         }
         if newline {
             self.buffer.push(b'\n');
         }
-        if self.by_lines && (newline || text.contains('\n')) { self.flush() } else { Ok(()) }
+        if self.by_lines && (newline || text.contains(&b'\n')) { self.flush() } else { Ok(()) }
     }
 
     /// Hands everything to the sink and flushes it.
@@ -330,14 +316,14 @@ mod tests {
     fn line(streams: &mut Streams) -> Option<String> {
         let (text, consumed) = {
             let (text, consumed) = streams.peek_line().unwrap()?;
-            (text.to_string(), consumed)
+            (String::from_utf8_lossy(text).into_owned(), consumed)
         };
         streams.input.consume(consumed);
         Some(text)
     }
 
     fn token(streams: &mut Streams) -> Option<String> {
-        let token = streams.peek_token().unwrap()?.to_string();
+        let token = String::from_utf8_lossy(streams.peek_token().unwrap()?).into_owned();
         streams.input.consume(token.len());
         Some(token)
     }
@@ -363,17 +349,17 @@ mod tests {
     #[test]
     fn what_was_only_looked_at_is_read_again() {
         let (mut streams, _) = streams("word\n", false);
-        assert_eq!(streams.peek_token().unwrap(), Some("word"));
-        assert_eq!(streams.peek_line().unwrap(), Some(("word", 5)));
+        assert_eq!(streams.peek_token().unwrap(), Some(&b"word"[..]));
+        assert_eq!(streams.peek_line().unwrap(), Some((&b"word"[..], 5)));
         assert_eq!(line(&mut streams).as_deref(), Some("word"));
     }
 
     #[test]
-    fn chars_are_read_whole_and_bad_bytes_are_an_error_once() {
+    fn chars_are_read_whole_and_a_bad_byte_is_replaced() {
         let (mut streams, _) = streams(" é 😀", false);
         streams.input.source = Box::new(Slow(b" \xc3\xa9\xff \xf0\x9f\x98\x80".to_vec()));
         assert_eq!(streams.read_char().unwrap(), Some('é'));
-        assert_eq!(streams.read_char().unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(streams.read_char().unwrap(), Some('\u{fffd}'));
         assert_eq!(streams.read_char().unwrap(), Some('😀'));
         assert_eq!(streams.read_char().unwrap(), None);
     }
@@ -381,15 +367,15 @@ mod tests {
     #[test]
     fn output_waits_in_the_buffer_until_something_needs_it() {
         let (mut streams, sink) = streams("x", false);
-        streams.output.write("question", true).unwrap();
+        streams.output.write(b"question", true).unwrap();
         assert_eq!(sink.text(), "");
         assert!(streams.has_input().unwrap());
         assert_eq!(sink.text(), "question\n");
-        streams.output.write("a", false).unwrap();
-        streams.write_error("b").unwrap();
+        streams.output.write(b"a", false).unwrap();
+        streams.write_error(b"b").unwrap();
         assert_eq!(sink.text(), "question\nab\n");
-        streams.output.write(&"c".repeat(OUTPUT_BUFFER), false).unwrap();
-        streams.output.write("d", false).unwrap();
+        streams.output.write(&[b'c'; OUTPUT_BUFFER], false).unwrap();
+        streams.output.write(b"d", false).unwrap();
         assert!(sink.text().ends_with("cc"));
         drop(streams);
         assert!(sink.text().ends_with("ccd"));
@@ -398,9 +384,9 @@ mod tests {
     #[test]
     fn a_terminal_sees_each_line_when_it_ends() {
         let (mut streams, sink) = streams("", true);
-        streams.output.write("a", false).unwrap();
+        streams.output.write(b"a", false).unwrap();
         assert_eq!(sink.text(), "");
-        streams.output.write("b", true).unwrap();
+        streams.output.write(b"b", true).unwrap();
         assert_eq!(sink.text(), "ab\n");
     }
 
@@ -417,7 +403,7 @@ mod tests {
         }
         let mut output = Output::new(Box::new(Broken), true);
         for _ in 0..2 {
-            assert_eq!(output.write("x", true).unwrap_err().kind(), ErrorKind::BrokenPipe);
+            assert_eq!(output.write(b"x", true).unwrap_err().kind(), ErrorKind::BrokenPipe);
         }
         assert_eq!(output.flush().map_err(|error| error.kind()), Ok(()));
     }

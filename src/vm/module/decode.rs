@@ -58,6 +58,11 @@ impl std::error::Error for DecodeError {}
 type Decoded<T> = Result<T, DecodeError>;
 
 impl Module {
+    /// Whether bytes begin as a module does.
+    pub fn is_module(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC)
+    }
+
     /// Reads what [`Module::to_bytes`] wrote.
     ///
     /// # Errors

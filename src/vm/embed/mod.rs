@@ -1,0 +1,29 @@
+//! The virtual machine as hosts use it: the public face of [`vm`](crate::vm).
+//!
+//! | file | owns |
+//! |---|---|
+//! | `compile`, `program`, `diagnostics` | source text to programs, and what is wrong with it |
+//! | `machine` | the machine and its settings |
+//! | `convert`, `object` | values on both sides |
+//! | `call`, `native` | calls into the script, and out of it |
+//! | `error` | why something failed |
+
+mod call;
+mod compile;
+mod convert;
+mod diagnostics;
+mod error;
+mod machine;
+mod native;
+mod object;
+mod program;
+
+pub use call::{Args, Call};
+pub use compile::{Compiler, compile};
+pub use convert::{FromScript, ToScript};
+pub use diagnostics::{Diagnostic, Diagnostics};
+pub use error::{Error, Exception, NoFunction, ScriptError, UnlinkedNative};
+pub use machine::{Builder, Stats, StopHandle, Vm};
+pub use native::{Argument, Native, ReentrantNative, Return};
+pub use object::{Host, Object};
+pub use program::Program;
