@@ -4,7 +4,9 @@ use crate::lang::ast::{self, EntryKey, NewInit};
 use crate::lang::diagnostic::Diagnostic;
 use crate::lang::hir::{self, Conversion, ExprKind};
 use crate::lang::source::Span;
-use crate::vm::types::{ClassDef, ClassId, ExceptionClass, Method, Type, TypeId, known};
+use crate::vm::types::{
+    ClassDef, ClassId, ExceptionClass, FunctionId, Method, Type, TypeId, known,
+};
 
 use super::Checker;
 use super::overload::CheckedArg;
@@ -14,6 +16,13 @@ use super::value::{Checked, Value, expr};
 /// Slots of the fields of exceptions.
 pub(super) const MESSAGE: u16 = 0;
 pub(super) const BACKTRACE: u16 = 1;
+
+/// What a new object is made of.
+struct Made {
+    constructor: Option<FunctionId>,
+    args: Vec<hir::Arg>,
+    fields: Vec<(u16, hir::Expr)>,
+}
 
 impl<'a> Checker<'a> {
     pub(super) fn new_object(
@@ -47,8 +56,12 @@ impl<'a> Checker<'a> {
                 None
             }
             Type::Class(id) => {
-                self.construct_class(id, args, name_span).map(|(code, args, fields)| {
-                    ExprKind::New { class: id, constructor: code, args, fields }
+                let made = self.construct_class(id, args, name_span);
+                made.map(|Made { constructor, args, fields }| ExprKind::New {
+                    class: id,
+                    constructor,
+                    args,
+                    fields,
                 })
             }
             Type::Struct(id) => {
@@ -136,13 +149,12 @@ impl<'a> Checker<'a> {
     }
 
     /// What a new object of a class is made of: constructor, its arguments, fields.
-    #[allow(clippy::type_complexity)]
     fn construct_class(
         &mut self,
         id: ClassId,
         args: Vec<CheckedArg<'a>>,
         name_span: Span,
-    ) -> Option<(Option<crate::vm::types::FunctionId>, Vec<hir::Arg>, Vec<(u16, hir::Expr)>)> {
+    ) -> Option<Made> {
         let constructors = self.tables.class(id).constructors.clone();
         if !constructors.is_empty() {
             let Some((chosen, places)) = self.choose(&constructors, &args, name_span) else {
@@ -151,14 +163,15 @@ impl<'a> Checker<'a> {
             };
             self.check_function_access(chosen, name_span);
             let args = self.fill_params(chosen, places, args);
-            return Some((self.tables.function(chosen).code, args, Vec::new()));
+            let constructor = self.tables.function(chosen).code;
+            return Some(Made { constructor, args, fields: Vec::new() });
         }
         if self.is_exception(id) {
             let message = self.exception_message(args, name_span)?;
             let strings = expr(ExprKind::NewContainer, known::STRINGS, name_span);
             let mut fields = vec![(BACKTRACE, strings)];
             fields.extend(message.map(|message| (MESSAGE, message)));
-            return Some((None, Vec::new(), fields));
+            return Some(Made { constructor: None, args: Vec::new(), fields });
         }
         if !args.is_empty() {
             let name = self.types.class(id).name.clone();
@@ -170,7 +183,7 @@ impl<'a> Checker<'a> {
             self.discard_args(args);
             return None;
         }
-        Some((None, Vec::new(), Vec::new()))
+        Some(Made { constructor: None, args: Vec::new(), fields: Vec::new() })
     }
 
     /// The argument of the constructor that exceptions have: a message, or nothing.
@@ -374,7 +387,7 @@ impl<'a> Checker<'a> {
     ) -> Option<ExprKind> {
         let made = self.construct_class(id, Vec::new(), span);
         let given = self.named_fields(id, entries);
-        let (constructor, args, mut fields) = made?;
+        let Made { constructor, args, mut fields } = made?;
         fields.extend(given);
         Some(ExprKind::New { class: id, constructor, args, fields })
     }

@@ -12,6 +12,7 @@ use crate::vm::library::decl as library;
 use crate::vm::types::{ClassId, Type, TypeId, known};
 
 use super::Checker;
+use super::messages::familiar;
 use super::names::{Generic, Package, TypeName, Unknown, package_error};
 use super::scope::Binding;
 use super::tables::{ERROR, FnId, Owner, Reach};
@@ -162,6 +163,11 @@ impl<'a> Checker<'a> {
             diagnostic = diagnostic.hint(format!("did you mean `{other}`?"));
         } else if let Some(package) = self.elsewhere(text) {
             diagnostic = diagnostic.hint(format!("write `{package}.{text}`"));
+        } else if let Some((package, function)) = in_library(text) {
+            diagnostic = diagnostic.hint(match self.find_package(unit, package) {
+                Ok(_) => format!("write `{package}.{function}`"),
+                Err(_) => format!("write `{package}.{function}`, and `import {package};`"),
+            });
         }
         self.report(diagnostic);
     }
@@ -393,10 +399,15 @@ impl<'a> Checker<'a> {
         if let Some(home) = library::home_of_type(self.ty(ty)) {
             names.extend(library::members(home).map(|native| native.declaration.name.into()));
         }
+        let other = |other: &&&str| names.iter().any(|name| name == **other);
+        let familiar = familiar(text).iter().find(other).map(|&name| String::from(name));
+        let is_array = matches!(self.ty(ty), Type::Array(_));
         let message = format!("`{type_name}` has no member `{text}`");
         let mut diagnostic = Diagnostic::error(name.span, message);
-        if let Some(other) = self.suggestion(text, names) {
+        if let Some(other) = familiar.or_else(|| self.suggestion(text, names)) {
             diagnostic = diagnostic.hint(format!("did you mean `{other}`?"));
+        } else if is_array && !library::lookup("List", text).is_empty() {
+            diagnostic = diagnostic.hint("the length of an array is fixed: use a List");
         }
         self.report(diagnostic);
     }
@@ -518,6 +529,15 @@ impl<'a> Checker<'a> {
         }
         self.coerce_value(index, known::INT)
     }
+}
+
+/// The function of the library that a name alone may be meant to be, and its package.
+fn in_library(name: &str) -> Option<(&'static str, &'static str)> {
+    let names = || std::iter::once(name).chain(familiar(name).iter().copied());
+    library::PACKAGES.iter().find_map(|&package| {
+        let native = names().find_map(|name| library::lookup(package, name).first())?;
+        Some((package, native.declaration.name))
+    })
 }
 
 pub(super) fn read_field(object: Value, slot: u16, ty: TypeId, span: Span) -> Value {

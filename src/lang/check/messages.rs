@@ -21,7 +21,7 @@ impl Checker<'_> {
 /// Of some names, the one that is most like a misspelt one, if any is close enough.
 fn closest(name: &str, candidates: Vec<String>) -> Option<String> {
     // Of equally close ones the first by name, so that messages do not depend on hashing.
-    let allowed = (name.chars().count() / 3).clamp(1, 3);
+    let allowed = (name.chars().count() / 3).min(3);
     candidates
         .into_iter()
         .filter(|candidate| {
@@ -31,6 +31,29 @@ fn closest(name: &str, candidates: Vec<String>) -> Option<String> {
         .filter(|(distance, _)| *distance <= allowed)
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+/// What is called otherwise in other languages, by what it may be here.
+pub(super) fn familiar(name: &str) -> &'static [&'static str] {
+    match name {
+        "push" | "append" | "Add" | "push_back" | "addLast" => &["add"],
+        "size" | "len" | "count" | "Length" | "Count" => &["length", "count"],
+        "has" | "includes" | "Contains" | "containsValue" => &["contains", "containsKey"],
+        "hasKey" | "ContainsKey" | "exists" => &["containsKey", "contains"],
+        "put" | "insert" | "Set" => &["set", "add"],
+        "at" | "Get" | "getOrDefault" => &["get"],
+        "delete" | "erase" | "pop" | "Remove" => &["removeAt", "remove"],
+        "find" | "IndexOf" | "search" => &["indexOf"],
+        "substr" | "slice" | "Substring" => &["substring"],
+        "lower" | "lowercase" | "toLowerCase" => &["toLower"],
+        "upper" | "uppercase" | "toUpperCase" => &["toUpper"],
+        "strip" | "Trim" => &["trim"],
+        "println" | "puts" | "printf" | "echo" | "log" => &["print"],
+        "hashCode" | "GetHashCode" | "hash" => &["getHashCode"],
+        "str" | "to_string" | "ToString" => &["toString"],
+        "getMessage" | "what" | "Message" => &["message"],
+        _ => &[],
+    }
 }
 
 /// How many insertions, deletions, replacements and swaps of neighbours lead from one text to the
@@ -90,5 +113,6 @@ mod tests {
         assert_eq!(closest("Add", names()).as_deref(), Some("add"));
         assert_eq!(closest("containsKey", names()).as_deref(), Some("contains"));
         assert_eq!(closest("remove", names()), None);
+        assert_eq!(closest("x", ["y".into()].into()), None);
     }
 }

@@ -17,6 +17,23 @@ fn a_name_that_means_nothing_is_an_error_with_the_closest_one() {
 }
 
 #[test]
+fn what_other_languages_call_it_is_known_too() {
+    expect(
+        "import math;
+        int main() {
+            List<int> l = {}; int[] a = [1]; string s = \"\";
+            l.push(1); // error: no member `push` did you mean `add`?
+            int n = l.size(); // error: no member `size` `length`
+            n = a.len(); // error: no member `len` `length`
+            a.add(1); // error: no member `add` the length of an array is fixed
+            s = s.toLowerCase(); // error: no member `toLowerCase` did you mean `toLower`?
+            println(s); // error: unknown name `println` write `io.print`, and `import io;`
+            return sqrt(4); // error: unknown name `sqrt` write `math.sqrt`
+        }",
+    );
+}
+
+#[test]
 fn one_mistake_gives_one_message() {
     expect(
         "Nothing make(Nothing a) { return a; } // error: unknown type
