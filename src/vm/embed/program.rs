@@ -7,7 +7,7 @@ use super::call::declaration;
 use super::diagnostics::Diagnostics;
 use super::error::Error;
 use crate::vm::disasm::Listing;
-use crate::vm::module::{DecodeError, FunctionKind, Module, NativeImport};
+use crate::vm::module::{FunctionKind, Module, NativeImport};
 use crate::vm::types::TypeTable;
 use crate::vm::verify::{Natives, Verified, verify};
 
@@ -102,8 +102,8 @@ impl Program {
     ///
     /// [`Error::Invalid`] says what is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Result<Program, Error> {
-        let module = Module::from_bytes(bytes)
-            .map_err(|error: DecodeError| Error::Invalid(error.to_string()))?;
+        let module =
+            Module::from_bytes(bytes).map_err(|error| Error::Invalid(error.to_string()))?;
         Program::new(module, Diagnostics::none())
     }
 
