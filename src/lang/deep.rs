@@ -34,29 +34,4 @@ pub(crate) fn on_deep_stack<T>(run: impl FnOnce() -> T) -> T {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn depth_of(levels: usize) -> usize {
-        let here = std::hint::black_box([levels; 128]);
-        if levels == 0 { 0 } else { depth_of(levels - 1) + usize::from(here[0] == levels) }
-    }
-
-    #[test]
-    fn a_megabyte_of_frames_fits_whatever_stack_the_caller_has() {
-        let text = "borrowed".to_owned();
-        let small = || assert_eq!(on_deep_stack(|| (depth_of(8000), text.len())), (8000, 8));
-        std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().stack_size(64 * 1024);
-            thread.spawn_scoped(scope, small).expect("a thread").join().expect("no panic");
-        });
-        let fiber = crate::run(|| crate::thread::spawn(|| on_deep_stack(|| depth_of(8000))).join());
-        assert_eq!(fiber.expect("no panic"), 8000);
-    }
-
-    #[test]
-    fn a_panic_comes_out() {
-        let caught = std::panic::catch_unwind(|| on_deep_stack(|| panic!("inside")));
-        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"inside"));
-    }
-}
+mod tests;

@@ -41,7 +41,6 @@ use super::on_deep_stack;
 use super::source::{FileId, Source, Span};
 use super::token::{Keyword, Symbol, Token, TokenKind, Tokens};
 
-#[allow(unused_imports)]
 pub use hint::for_unknown_type;
 
 /// How high a tree can be.
