@@ -154,6 +154,11 @@ pub struct TypeInfo {
 }
 
 impl TypeInfo {
+    /// Whether a new object is a cell with a header and no more.
+    pub fn is_plain(&self) -> bool {
+        self.structs.is_empty() && self.bytes != 0 && self.class != size::LARGE
+    }
+
     fn new(index: TypeIndex, layout: &Layout) -> TypeInfo {
         let fixed = |header: Header, words: usize| TypeInfo {
             header,

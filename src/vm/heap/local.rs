@@ -145,6 +145,21 @@ impl LocalHeap {
         self.allocate_slowly(class, header)
     }
 
+    /// As [`LocalHeap::allocate_class`], if a cell is at hand; there is none of classes that do not
+    /// exist.
+    #[inline(always)]
+    pub fn take_cell(&self, class: usize, header: Header) -> Option<u64> {
+        let run = self.runs.get(class)?;
+        let address = run.cursor.get();
+        if address >= run.limit.get() {
+            return None;
+        }
+        run.cursor.set(address + SIZES[class] as u64);
+        // SAFETY: the cell belongs to this carrier alone.
+        unsafe { object::store(address, header.0) };
+        Some(address)
+    }
+
     #[cold]
     #[inline(never)]
     fn allocate_slowly(&self, class: usize, header: Header) -> Result<u64, HeapFull> {

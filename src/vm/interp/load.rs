@@ -130,7 +130,9 @@ impl Machine {
             others_wait: false,
             limits,
             heap,
-            tables: Tables::new(&program),
+            tables: Tables::default(),
+            instances: std::ptr::null(),
+            shared: false,
             program,
             natives: Vec::new(),
             constants: Vec::new(),
@@ -188,8 +190,9 @@ impl Machine {
             let text = self.heap.new_string(self.program.texts[i].as_bytes())?.word();
             self.constants.push(text);
         }
-        self.tables = Tables::new(&self.program);
+        self.tables = Tables::new(&self.program, &self.heap);
         self.entries = self.tables.entries.as_ptr();
+        self.instances = self.tables.instances.as_ptr();
         self.vtables = self.tables.vtables.as_ptr();
         self.switches = self.tables.switches.as_ptr();
         self.words = self.program.words.as_ptr();

@@ -66,7 +66,7 @@ pub(crate) use thread::Thread;
 pub(crate) use throw::Thrown;
 
 use self::load::heap_type;
-use self::tables::{Entry, SelectorCache, SwitchTable, Tables, stub};
+use self::tables::{Entry, Instance, SelectorCache, SwitchTable, Tables, stub};
 use super::heap::LocalHeap;
 use super::link::Program;
 use super::native::{Interrupt, Park, States, Word};
@@ -135,6 +135,9 @@ pub(crate) struct Machine {
     limit: *mut Word,
     entries: *const Entry,
     vtables: *const *const *const Entry,
+    instances: *const Instance,
+    /// Whether other carriers run on the heap.
+    shared: bool,
     words: *const Word,
     texts: *const Word,
     switches: *const SwitchTable,
@@ -222,6 +225,7 @@ impl Machine {
         self.thread = thread;
         self.last_thrown = None;
         self.stack_begin = begin_of_stack();
+        self.shared = self.heap.is_shared();
         self.begin_slice();
         self.enter_thread();
         // SAFETY: the thread stands between two instructions of verified code: `start` put it

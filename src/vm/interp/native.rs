@@ -8,6 +8,8 @@ use crate::vm::module::NativeImport;
 use crate::vm::native::{Context, NativeBody, NativeKind, Outcome, Park, Trap, Word};
 use crate::vm::types::{ExceptionClass, FunctionId, Signature, TypeTable};
 
+const CANNOT_WAIT: &str = "cannot wait inside a call from native code";
+
 /// A native function as a program's instructions call it.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkedNative {
@@ -116,6 +118,9 @@ impl Machine {
         function: FunctionId,
         arguments: &[Word],
     ) -> Result<Word, Trap> {
+        if self.thread.is_null() {
+            return self.call_from_outside(function, arguments);
+        }
         if self.stack_begin.abs_diff(begin_of_stack()) > NATIVE_STACK {
             return Err(Trap::exception(
                 "call depth exceeded: too many native functions call the script which calls natives",
@@ -149,6 +154,27 @@ impl Machine {
         result
     }
 
+    /// Calls a function where no thread runs, on a thread of its own.
+    fn call_from_outside(
+        &mut self,
+        function: FunctionId,
+        arguments: &[Word],
+    ) -> Result<Word, Trap> {
+        let mut thread = self.start(function, arguments);
+        loop {
+            match self.run(&mut thread) {
+                Exit::Done(word) => return Ok(word),
+                Exit::Yielded | Exit::Paused => {}
+                Exit::Parked(_) => return Err(Trap::exception(CANNOT_WAIT)),
+                Exit::Thrown(thrown) => return Err(Trap::Thrown(thrown.exception)),
+                Exit::Stopped(stop) => {
+                    self.stopped = Some(stop);
+                    return Err(Trap::Stop);
+                }
+            }
+        }
+    }
+
     fn run_nested(&mut self) -> Result<Word, Trap> {
         let mut paused = false;
         let result = loop {
@@ -162,7 +188,7 @@ impl Machine {
                     self.begin_slice();
                 }
                 Exit::Parked(_) => {
-                    break Err(Trap::exception("cannot wait inside a call from native code"));
+                    break Err(Trap::exception(CANNOT_WAIT));
                 }
                 Exit::Thrown(thrown) => break Err(Trap::Thrown(thrown.exception)),
                 Exit::Stopped(stop) => {

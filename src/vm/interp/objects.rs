@@ -90,6 +90,23 @@ pub(super) unsafe fn Switch(s: &mut State) -> Flow {
 }
 
 #[inline(always)]
+pub(super) unsafe fn New(s: &mut State) -> Flow {
+    // SAFETY: the linker has put the runtime type of a class or struct there.
+    unsafe {
+        let instance = &*(*s.cx).instances.add(s.x() as usize);
+        // No mutable reference to the machine is alive in hot code.
+        let heap = &raw const (*s.cx).heap;
+        match (*heap).take_cell(instance.class, instance.header) {
+            Some(object) => {
+                s.set(s.a(), object);
+                s.advance()
+            }
+            None => Flow::Slow(paths::new_object),
+        }
+    }
+}
+
+#[inline(always)]
 pub(super) unsafe fn GetField(s: &mut State) -> Flow {
     // SAFETY: the verifier has seen that the object, if it is one, has the field.
     unsafe {
@@ -272,6 +289,26 @@ set_elements! {
 }
 
 #[inline(always)]
+pub(super) unsafe fn ListAdd(s: &mut State) -> Flow {
+    // SAFETY: the verifier has seen that the reference is null or a list, and the word one of its
+    // elements; with one carrier nobody else changes the list.
+    unsafe {
+        let list = s.get(s.a());
+        if list == 0 || (*s.cx).shared {
+            return Flow::Slow(paths::list_add);
+        }
+        let length = object::list_length(list);
+        let buffer = object::list_buffer(list);
+        if buffer == 0 || length == object::array_length(buffer) {
+            return Flow::Slow(paths::list_add);
+        }
+        object::set_element(buffer, length, s.get(s.b()));
+        object::store_release(list + 8, length + 1);
+        s.advance()
+    }
+}
+
+#[inline(always)]
 pub(super) unsafe fn TextLength(s: &mut State) -> Flow {
     // SAFETY: the verifier has seen that the reference is a string or null.
     unsafe {
@@ -335,11 +372,9 @@ slow! {
     ModFloat = paths::mod_float;
     ModDouble = paths::mod_double;
     LongToChar = paths::long_to_char;
-    New = paths::new_object;
     CopyStruct = paths::copy_struct;
     NewArray = paths::new_array;
     NewContainer = paths::new_container;
-    ListAdd = paths::list_add;
     TextNext = paths::text_next;
     Concat = paths::concat;
     ConcatMany = paths::concat_many;

@@ -285,10 +285,22 @@ impl Machine {
         }
     }
 
+    /// A function's name with that of its unit, which names of the root unit lack otherwise.
+    fn unit_name(&self, function: FunctionId) -> String {
+        let source = self.program.source(function);
+        let module = self.program.functions[function.0 as usize].module;
+        let module = self.program.module(module).module();
+        if source.file != 0 {
+            return source.name.clone();
+        }
+        let unit = module.name.strip_suffix(".n").unwrap_or(&module.name);
+        format!("{unit}.{}", source.name)
+    }
+
     /// Whether a function value has a receiver, and the name of its function.
     pub(super) fn function_name(&self, value: Word) -> (bool, String) {
         let name = match self.resolve_function_value(value).0 {
-            Callee::Function(function) => self.program.source(function).name.clone(),
+            Callee::Function(function) => self.unit_name(function),
             Callee::Object(slot) => ["equals", "getHashCode", "toString"][slot as usize % 3].into(),
             Callee::Missing(id) => self.program.types.selectors[id.0 as usize].name.clone(),
         };

@@ -4,6 +4,9 @@
 //! modules, so the handlers index them without tests.
 
 use super::dispatch::EXIT;
+use super::heap_type;
+use crate::vm::heap::LocalHeap;
+use crate::vm::heap::object::Header;
 use crate::vm::link::{Program, TypeIndex};
 use crate::vm::op::Code;
 use crate::vm::types::{FunctionId, Method, Type, TypeId};
@@ -28,11 +31,22 @@ pub(super) struct SwitchTable {
     pub(super) default: *const Code,
 }
 
+/// What a new object of a type is.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Instance {
+    /// The size class, or none that exists: then there is more to do.
+    pub(super) class: usize,
+    pub(super) header: Header,
+}
+
 /// The tables of a program. They point into each other and into the program's code.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) entries: Box<[Entry]>,
     pub(super) switches: Box<[SwitchTable]>,
+    /// By runtime type.
+    pub(super) instances: Box<[Instance]>,
     /// By runtime type.
     pub(super) vtables: Box<[*const *const Entry]>,
     /// What the pointers of `switches` point to.
@@ -52,7 +66,7 @@ pub(super) fn stub() -> *const Code {
 
 impl Tables {
     /// The tables of a program.
-    pub(super) fn new(program: &Program) -> Tables {
+    pub(super) fn new(program: &Program, heap: &LocalHeap) -> Tables {
         let code = |function| program.code(function).as_ptr();
         let entries: Box<[Entry]> = (0..program.functions.len())
             .map(|id| Entry {
@@ -81,7 +95,18 @@ impl Tables {
         let count = TypeIndex::FIRST as usize + program.types.len();
         let mut vtables = vec![object.as_ptr(); count];
         let mut slots = vec![object];
+        // Structs inside of an object are made with it, and stress asks for a collection each time.
+        let slowly = Instance { class: usize::MAX, header: Header(0) };
+        let mut instances = vec![slowly; count];
         for (i, ty) in program.types.types().iter().enumerate() {
+            let index = TypeIndex::of(TypeId(i as u32));
+            if matches!(ty, Type::Class(_) | Type::Struct(_)) && !heap.config().stress {
+                let info = heap.types().get(heap_type(index));
+                if info.is_plain() {
+                    instances[index.0 as usize] =
+                        Instance { class: info.class, header: info.header };
+                }
+            }
             let Type::Class(class) = ty else { continue };
             let vtable = &program.types.class(*class).vtable;
             let entry = |method: &Method| match method {
@@ -89,12 +114,13 @@ impl Tables {
                 Method::Script(id) => &raw const entries[id.0 as usize],
             };
             let table: Box<[*const Entry]> = vtable.iter().map(entry).collect();
-            vtables[TypeIndex::of(TypeId(i as u32)).0 as usize] = table.as_ptr();
+            vtables[index.0 as usize] = table.as_ptr();
             slots.push(table);
         }
         Tables {
             entries,
             switches: switches.into_boxed_slice(),
+            instances: instances.into_boxed_slice(),
             vtables: vtables.into_boxed_slice(),
             _targets: lists,
             _slots: slots,

@@ -6,6 +6,7 @@ mod exceptions;
 mod instructions;
 mod limits;
 mod natives;
+mod stack;
 mod text;
 
 use super::*;

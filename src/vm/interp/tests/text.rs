@@ -90,7 +90,7 @@ fn values_are_written_by_the_rules_of_the_language() {
             ("strings", "[\"x\", \"x\"]"),
             ("nested", "[[-5], [-5]]"),
             ("structs", "[<struct>]"),
-            ("functions", "[func one, <null>]"),
+            ("functions", "[func test.one, <null>]"),
             ("self", "[[...], 7]"),
             ("dir", "E"),
             ("double", "1e+05"),

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Runs the programs here under pirn and its peers, in turn, and prints the medians of the CPU times.
+
+    cargo build --release && benches/peers/scripts/compare.py [ROUNDS] [PIRN]
+
+Peers that are not installed are left out. The ratio is to `luajit -joff`; below 1 pirn is faster.
+"""
+import math
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = ["fib", "loops", "methods", "nbody", "sort", "strings"]
+
+
+def cpu_seconds(command):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main():
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    default = HERE.parents[2] / "target/release/pirn"
+    pirn = sys.argv[2] if len(sys.argv) > 2 else os.environ.get("PIRN", str(default))
+    peers = {
+        "pirn": ([pirn, "run"], ".n"),
+        "luajit -joff": (["luajit", "-joff"], ".lua"),
+        "lua5.4": (["lua5.4"], ".lua"),
+    }
+    peers = {name: peer for name, peer in peers.items() if shutil.which(peer[0][0])}
+    print(f"{'program':10}" + "".join(f"{name:>15}" for name in peers) + f"{'ratio':>8}")
+    ratios = []
+    for program in PROGRAMS:
+        times = {name: [] for name in peers}
+        for _ in range(rounds):
+            for name, (command, suffix) in peers.items():
+                times[name].append(cpu_seconds(command + [str(HERE / (program + suffix))]))
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        line = f"{program:10}" + "".join(f"{medians[name] * 1e3:12.0f} ms" for name in peers)
+        if "luajit -joff" in medians and "pirn" in medians:
+            ratios.append(medians["pirn"] / medians["luajit -joff"])
+            line += f"{ratios[-1]:8.2f}"
+        print(line, flush=True)
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        print(f"geometric mean of the ratios: {mean:.2f}")
+
+
+if __name__ == "__main__":
+    main()
