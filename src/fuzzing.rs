@@ -5,8 +5,8 @@ use crate::lang::diagnostic::Style;
 use crate::lang::loader::Memory;
 use crate::lang::on_deep_stack;
 use crate::lang::units::{Root, load};
-use crate::vm::module::NativeImport;
-use crate::vm::types::TypeTable;
+use crate::vm::module::{Module, NativeImport};
+use crate::vm::types::{FunctionId, TypeTable};
 use crate::vm::verify::{Library, Natives, verify};
 
 /// Compiles bytes as the source of a program.
@@ -35,5 +35,23 @@ impl Natives for Any {
     fn accepts(&self, import: &NativeImport, types: &TypeTable) -> bool {
         let home = import.name.split('.').next().unwrap_or("");
         home == "main" || Library.accepts(import, types)
+    }
+}
+
+/// Reads bytes as a compiled program, whatever its checksum, and verifies what comes of it.
+///
+/// # Panics
+///
+/// When the format or the verifier has a mistake.
+pub fn module_bytes(bytes: &[u8]) {
+    let mut bytes = bytes.to_vec();
+    Module::seal(&mut bytes);
+    let Ok(module) = Module::from_bytes(&bytes) else { return };
+    assert!(Module::from_bytes(&module.to_bytes()).as_ref() == Ok(&module));
+    let functions = module.functions.len() as u32;
+    if let Ok(verified) = verify(module, &Library) {
+        for index in 0..functions {
+            let _ = verified.maps(FunctionId(index)).references(0);
+        }
     }
 }

@@ -127,9 +127,16 @@ impl Module {
             });
         });
         out.section(Section::Functions, |out| out.list(&self.functions, Writer::function));
-        let checksum = crc32(&out.bytes[HEADER..]);
-        out.bytes[HEADER - 4..HEADER].copy_from_slice(&checksum.to_le_bytes());
+        Module::seal(&mut out.bytes);
         out.bytes
+    }
+
+    /// Puts the checksum in that the contents ask for.
+    pub(crate) fn seal(bytes: &mut [u8]) {
+        if bytes.len() >= HEADER {
+            let checksum = crc32(&bytes[HEADER..]);
+            bytes[HEADER - 4..HEADER].copy_from_slice(&checksum.to_le_bytes());
+        }
     }
 }
 

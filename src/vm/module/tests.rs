@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 
-use super::checksum::crc32;
 use super::decode::DecodeError;
 use super::*;
 use crate::vm::asm::assemble;
@@ -138,14 +137,6 @@ fn random_module(bytes: Vec<u8>) -> Module {
     module
 }
 
-/// Puts the checksum in that the contents ask for.
-fn seal(bytes: &mut [u8]) {
-    if bytes.len() >= 12 {
-        let checksum = crc32(&bytes[12..]);
-        bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
-    }
-}
-
 #[test]
 fn the_sample_is_verified() {
     verify(sample(), &Library).unwrap_or_else(|error| panic!("{error}"));
@@ -182,7 +173,7 @@ fn a_flipped_bit_is_noticed() {
 fn what_is_cut_off_is_named_by_section_and_offset() {
     let mut bytes = sample().to_bytes();
     bytes.truncate(bytes.len() - 9);
-    seal(&mut bytes);
+    Module::seal(&mut bytes);
     let error = Module::from_bytes(&bytes).unwrap_err();
     let DecodeError::Malformed { section, offset, .. } = error else { panic!("{error}") };
     assert_eq!(section, "functions");
@@ -196,7 +187,7 @@ fn a_length_without_contents_reserves_no_memory() {
     bytes.extend(11u32.to_le_bytes());
     bytes.push(0);
     bytes.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f, 0]);
-    seal(&mut bytes);
+    Module::seal(&mut bytes);
     let error = Module::from_bytes(&bytes).unwrap_err();
     assert!(error.to_string().contains("longer than its section"), "{error}");
 }
@@ -206,7 +197,7 @@ fn every_prefix_of_a_module_is_refused() {
     let whole = sample().to_bytes();
     for length in 0..whole.len() {
         let mut bytes = whole[..length].to_vec();
-        seal(&mut bytes);
+        Module::seal(&mut bytes);
         assert!(Module::from_bytes(&bytes).is_err(), "{length}");
     }
 }
@@ -229,7 +220,7 @@ proptest! {
             bytes[at] = value;
         }
         bytes[..8].copy_from_slice(b"pirn\x01\0\0\0");
-        seal(&mut bytes);
+        Module::seal(&mut bytes);
         if let Ok(module) = Module::from_bytes(&bytes) {
             let read = Module::from_bytes(&module.to_bytes());
         prop_assert_eq!(read.as_ref(), Ok(&module));
@@ -241,7 +232,7 @@ proptest! {
     fn random_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut whole = b"pirn\x01\0\0\0\0\0\0\0".to_vec();
         whole.extend(bytes);
-        seal(&mut whole);
+        Module::seal(&mut whole);
         let _ = Module::from_bytes(&whole);
     }
 }
