@@ -261,7 +261,17 @@ impl<'a> Lowering<'a> {
         let from = self.operand(value);
         let to = self.destination(mark, want);
         self.line(expr.span);
-        if self.pool.types.is_reference(value.ty) {
+        if let Type::Func(_) = self.pool.types.get(value.ty) {
+            // Null has no type at run time, but here it has another text than other nulls.
+            let (null, end) = (self.new_label(), self.new_label());
+            self.branch_on_null(from, true, null);
+            self.code.abc(Op::RefText, to, from, 0);
+            self.code.goto(end);
+            self.code.bind(null);
+            let text = self.pool.string("<null>");
+            self.code.ax(Op::Text, to, text);
+            self.code.bind(end);
+        } else if self.pool.types.is_reference(value.ty) {
             self.code.abc(Op::RefText, to, from, 0);
         } else {
             let ty = self.type16(value.ty);
