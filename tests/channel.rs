@@ -460,19 +460,29 @@ fn a_cancelled_receiver_leaves_the_value_to_others() {
 }
 
 /// Programs that wait for ever, and how their reports put it.
-const STUCK: [(&str, fn()); 4] = [
-    ("waits to receive from an empty channel", || {
+const STUCK: [(&str, fn()); 6] = [
+    ("waits to receive from channel #1 (capacity 1, empty)", || {
         let (_sender, receiver) = channel::bounded::<()>(1);
         let _ = receiver.recv();
     }),
-    ("waits to send into a full channel", || {
-        let (sender, _receiver) = channel::bounded(1);
-        sender.send(1).unwrap();
-        let _ = sender.send(2);
+    ("waits to send into channel #1 (capacity 8, full)", || {
+        let (sender, _receiver) = channel::bounded(8);
+        (0..9).for_each(|number| sender.send(number).unwrap());
     }),
-    ("waits to send into a rendezvous channel", || {
+    ("waits to send into channel #1 (rendezvous)", || {
         let (sender, _receiver) = channel::rendezvous();
         let _ = sender.send(1);
+    }),
+    ("waits to receive from channel #1 (unbounded, empty)", || {
+        let (_sender, receiver) = channel::unbounded::<()>();
+        let _ = receiver.recv();
+    }),
+    // Numbered as they come in the report: main waits for one, its child for another.
+    ("waits to receive from channel #2 (capacity 3, empty)", || {
+        let (_one, first) = channel::bounded::<()>(2);
+        let (_other, second) = channel::bounded::<()>(3);
+        thread::spawn(move || second.recv());
+        let _ = first.recv();
     }),
     ("waits to receive from a oneshot channel", || {
         let (_sender, receiver) = channel::oneshot::<()>();

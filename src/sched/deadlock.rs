@@ -257,7 +257,7 @@ fn state(carrier: &Carrier, task: &Task) -> String {
         Waiting::On(resource) => {
             let mut text = "waits ".to_owned();
             // SAFETY: what a parked fiber waits for is alive.
-            let _ = unsafe { (*resource).describe(&mut text) };
+            let _ = unsafe { Resource::describe(resource, &mut text) };
             if let Some(holder) = waits_for(task) {
                 match carrier.registry().iter().find(|task| task.party.id == holder) {
                     Some(holder) => {

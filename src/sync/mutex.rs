@@ -213,7 +213,7 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 impl<T: ?Sized> UnwindSafe for Mutex<T> {}
 impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
 
-static KIND: ResourceKind = ResourceKind { wish: "to lock a mutex", holder: RawMutex::holder_of };
+static KIND: ResourceKind = ResourceKind::with_holder("to lock a mutex", RawMutex::holder_of);
 
 impl<T> Mutex<T> {
     /// A free mutex.

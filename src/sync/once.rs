@@ -81,11 +81,11 @@ impl OnceState {
     }
 }
 
-static KIND: ResourceKind = ResourceKind {
-    wish: "for a one-time initialisation",
-    // SAFETY: the resource is the first field of a `Once`.
-    holder: |resource| unsafe { (*resource.cast::<Once>()).inner.lock().runner },
-};
+static KIND: ResourceKind =
+    ResourceKind::with_holder("for a one-time initialisation", |resource| {
+        // SAFETY: the resource is the first field of a `Once`.
+        unsafe { (*resource.cast::<Once>()).inner.lock().runner }
+    });
 
 impl Once {
     /// One for which nothing has run yet.

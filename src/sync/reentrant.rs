@@ -15,7 +15,7 @@ use crate::sched::ResourceKind;
 use crate::sched::clock::Instant;
 
 static KIND: ResourceKind =
-    ResourceKind { wish: "to lock a reentrant mutex", holder: RawMutex::holder_of };
+    ResourceKind::with_holder("to lock a reentrant mutex", RawMutex::holder_of);
 
 /// A mutex that the fiber (or OS thread) that holds it may lock again; in the manner of std's
 /// unstable `ReentrantLock`.

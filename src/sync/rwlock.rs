@@ -128,15 +128,12 @@ impl State {
     }
 }
 
-static KIND: ResourceKind = ResourceKind {
-    wish: "to lock a read-write lock",
-    holder: |resource| {
-        // SAFETY: the resource is the first field of an `RwLock<T>`, and the state lies at the same
-        // place whatever T is.
-        let state = unsafe { (*resource.cast::<RwLock<()>>()).state.lock() };
-        if state.writing || state.readers == 1 { ThreadId::from_bits(state.holders) } else { None }
-    },
-};
+static KIND: ResourceKind = ResourceKind::with_holder("to lock a read-write lock", |resource| {
+    // SAFETY: the resource is the first field of an `RwLock<T>`, and the state lies at the same
+    // place whatever T is.
+    let state = unsafe { (*resource.cast::<RwLock<()>>()).state.lock() };
+    if state.writing || state.readers == 1 { ThreadId::from_bits(state.holders) } else { None }
+});
 
 impl<T> RwLock<T> {
     /// A free lock.

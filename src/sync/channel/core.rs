@@ -16,9 +16,10 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::mem;
+use std::fmt::{self, Write};
+use std::mem::{self, offset_of};
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::error::{SendTimeoutError, TrySendError};
 use crate::sched::cancel::check_cancelled;
@@ -35,16 +36,65 @@ pub(super) const UNBOUNDED: usize = usize::MAX;
 /// A drained buffer with more room than this is given back.
 const KEPT: usize = 4_096;
 
-static RECEIVE: ResourceKind = ResourceKind::without_holder("to receive from an empty channel");
-static SEND: ResourceKind = ResourceKind::without_holder("to send into a full channel");
-static MEET: ResourceKind = ResourceKind::without_holder("to send into a rendezvous channel");
+static RECEIVE: ResourceKind =
+    ResourceKind::without_holder("to receive from channel").detailed(|resource, to| {
+        // SAFETY: the resource is the first field of a `Public`.
+        unsafe { &*resource.cast::<Public>() }.describe("empty", to)
+    });
+static SEND: ResourceKind =
+    ResourceKind::without_holder("to send into channel").detailed(|resource, to| {
+        // SAFETY: the resource is the field `sending` of a `Public`.
+        unsafe { &*resource.byte_sub(offset_of!(Public, sending)).cast::<Public>() }
+            .describe("full", to)
+    });
+
+/// What reports say of a channel, whatever travels through it.
+#[repr(C)]
+pub(crate) struct Public {
+    receiving: Resource,
+    sending: Resource,
+    pub(crate) capacity: usize,
+    /// By which a reader of reports may know it again; 0 while it is in none.
+    number: AtomicU32,
+}
+
+impl Public {
+    fn new(capacity: usize) -> Self {
+        let (receiving, sending) = (Resource::new(&RECEIVE), Resource::new(&SEND));
+        Public { receiving, sending, capacity, number: AtomicU32::new(0) }
+    }
+
+    /// " #3 (capacity 8, full)". Whoever waits finds it `full`, or empty.
+    #[cold]
+    fn describe(&self, full: &str, to: &mut dyn Write) -> fmt::Result {
+        write!(to, " #{} (", self.number())?;
+        match self.capacity {
+            0 => write!(to, "rendezvous)"),
+            UNBOUNDED => write!(to, "unbounded, {full})"),
+            capacity => write!(to, "capacity {capacity}, {full})"),
+        }
+    }
+
+    /// Channels are numbered as they come to be reported, which costs the others nothing.
+    fn number(&self) -> u32 {
+        static NUMBERED: AtomicU32 = AtomicU32::new(0);
+        // Relaxed, throughout: only uniqueness matters.
+        let number = self.number.load(Ordering::Relaxed);
+        if number != 0 {
+            return number;
+        }
+        let new = NUMBERED.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        match self.number.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => new,
+            Err(earlier) => earlier,
+        }
+    }
+}
 
 /// A channel, shared by its senders and receivers.
 pub(crate) struct Channel<T> {
-    pub(crate) receiving: Resource,
-    pub(crate) sending: Resource,
+    pub(crate) public: Public,
     pub(crate) state: Spin<State<T>>,
-    pub(crate) capacity: usize,
     /// How many [`Sender`](super::Sender)s there are, and how many [`Receiver`](super::Receiver)s.
     pub(super) senders: AtomicUsize,
     pub(super) receivers: AtomicUsize,
@@ -156,15 +206,13 @@ impl<T> Channel<T> {
     /// With one sender and one receiver.
     pub(super) fn new(capacity: usize) -> Self {
         Channel {
-            receiving: Resource::new(&RECEIVE),
-            sending: Resource::new(if capacity == 0 { &MEET } else { &SEND }),
+            public: Public::new(capacity),
             state: Spin::new(State {
                 buffer: VecDeque::new(),
                 receivers: Waiters::new(),
                 senders: Waiters::new(),
                 closed: false,
             }),
-            capacity,
             senders: AtomicUsize::new(1),
             receivers: AtomicUsize::new(1),
         }
@@ -173,7 +221,7 @@ impl<T> Channel<T> {
     #[inline]
     pub(crate) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let mut wakes = Wakes::new();
-        self.state.lock().put(value, self.capacity, &mut wakes)
+        self.state.lock().put(value, self.public.capacity, &mut wakes)
     }
 
     #[inline]
@@ -191,7 +239,7 @@ impl<T> Channel<T> {
     pub(super) fn send(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         let mut wakes = Wakes::new();
         let mut state = self.state.lock();
-        match state.put(value, self.capacity, &mut wakes) {
+        match state.put(value, self.public.capacity, &mut wakes) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(value)) => self.wait_to_send(state, value, deadline),
             Err(TrySendError::Disconnected(value)) => Err(SendTimeoutError::Disconnected(value)),
@@ -208,7 +256,7 @@ impl<T> Channel<T> {
         let record = pin!(Record::begin(Some(value), 0));
         state.senders.push(record.as_ref());
         drop(state);
-        let outcome = waiters::wait(record.as_ref(), &self.sending, deadline, |unlink| {
+        let outcome = waiters::wait(record.as_ref(), &self.public.sending, deadline, |unlink| {
             unlink(&mut self.state.lock().senders);
         });
         // If this unwinds, the value goes with the record.
@@ -245,7 +293,7 @@ impl<T> Channel<T> {
         let record = pin!(Record::begin(None, 0));
         state.receivers.push(record.as_ref());
         drop(state);
-        let outcome = waiters::wait(record.as_ref(), &self.receiving, deadline, |unlink| {
+        let outcome = waiters::wait(record.as_ref(), &self.public.receiving, deadline, |unlink| {
             unlink(&mut self.state.lock().receivers);
         });
         check_cancelled(outcome);
@@ -284,7 +332,7 @@ impl<T> Channel<T> {
     }
 
     pub(super) fn capacity(&self) -> Option<usize> {
-        (self.capacity != UNBOUNDED).then_some(self.capacity)
+        (self.public.capacity != UNBOUNDED).then_some(self.public.capacity)
     }
 
     /// A further sender or receiver, by the count of its kind.

@@ -214,7 +214,7 @@ impl<T> Sender<T> {
 
     /// Whether the channel holds as many values as it may. A rendezvous channel always is full.
     pub fn is_full(&self) -> bool {
-        self.len() == self.channel.capacity
+        self.len() == self.channel.public.capacity
     }
 
     /// How many values the channel may hold; `None` for any number.
@@ -329,7 +329,7 @@ impl<T> Receiver<T> {
 
     /// Whether the channel holds as many values as it may. A rendezvous channel always is full.
     pub fn is_full(&self) -> bool {
-        self.len() == self.channel.capacity
+        self.len() == self.channel.public.capacity
     }
 
     /// How many values the channel may hold; `None` for any number.

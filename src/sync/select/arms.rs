@@ -248,7 +248,7 @@ impl<T> Arm for SendArm<'_, T> {
     unsafe fn attempt_locked(&self, wakes: &mut Wakes) -> bool {
         let Some(value) = self.value.take() else { return false };
         // SAFETY: the lock is held.
-        self.note(unsafe { state(self.channel) }.put(value, self.channel.capacity, wakes))
+        self.note(unsafe { state(self.channel) }.put(value, self.channel.public.capacity, wakes))
     }
 
     unsafe fn enqueue(&self, party: &Party, epoch: Epoch) {
