@@ -320,7 +320,10 @@ fn a_wait_during_a_panic_that_only_a_fiber_could_end_aborts_with_a_report() {
 fn another_thread_gets_the_list_by_a_handle() {
     let runtime = pirn::Runtime::new().unwrap();
     let handle = runtime.handle();
-    let asker = std::thread::spawn(move || handle.spawn(|| pirn::fibers(true)).join().unwrap());
+    // Before there is a main fiber, which comes first all the same.
+    let asked = handle.spawn(|| pirn::fibers(true));
+    let asker = std::thread::spawn(move || asked.join().unwrap());
+    drop(handle);
     let list = runtime.run(move || {
         while !asker.is_finished() {
             thread::yield_now();

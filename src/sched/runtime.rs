@@ -25,6 +25,7 @@ use crate::thread::JoinHandle;
 pub(crate) struct Shared {
     pub(crate) mailbox: &'static Mailbox,
     number: u16,
+    /// The number of the next task; 0 is that of the main one, whatever is spawned before it runs.
     next_id: AtomicU64,
     /// False once the carrier has begun to close: nothing may be handed over any more.
     open: Mutex<bool>,
@@ -50,6 +51,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// The id of the main task.
+    fn main_id(&self) -> ThreadId {
+        ThreadId::new(self.number, 0)
+    }
+
     /// The id of a task that any thread makes.
     pub(crate) fn new_id(&self) -> ThreadId {
         // Relaxed: only uniqueness matters.
@@ -274,7 +280,7 @@ fn new_shared(stack: StackConfig, stack_class: SizeClass) -> Arc<Shared> {
         mailbox: Mailbox::claim(),
         // Wraps after 65,535 runtimes; ids need to differ among those that exist at once.
         number: NEXT.fetch_add(1, Ordering::Relaxed).max(1),
-        next_id: AtomicU64::new(0),
+        next_id: AtomicU64::new(1),
         open: Mutex::new(true),
         handles: AtomicUsize::new(0),
         own_threads: Mutex::new(Vec::new()),
@@ -356,7 +362,7 @@ impl Runtime {
         let config = self.builder.stack.with_size(self.builder.main_stack);
         let class = config.class().expect("checked by `build`");
         let spec = Spec {
-            id: self.shared.new_id(),
+            id: self.shared.main_id(),
             name: Some("main".into()),
             home: self.shared.mailbox,
             spawned_at: Location::caller(),
