@@ -10,10 +10,12 @@
 //! * `cancel`: cancellation, time limits, shields;
 //! * `word` and `wait`: the one parking primitive, `party`: whoever can wait on it, `wakes`: waking
 //!   them when a lock has been given back;
-//! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of;
+//! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of; `bias`: what a lock may do
+//!   for it;
 //! * `deadlock`, `watchdog`, `hook`: reports; `stats`: counts; `fork`: what a child process may not do.
 
-mod atomic;
+pub(crate) mod atomic;
+pub(crate) mod bias;
 pub(crate) mod cancel;
 pub(crate) mod carrier;
 pub(crate) mod clock;

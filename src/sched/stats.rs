@@ -29,7 +29,7 @@ use super::mailbox::Slept;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Fibers spawned, the main one included.
+    /// Fibers spawned, the main one included, even if it has yet to begin.
     pub spawned: u64,
     /// How often the carrier has slept in the kernel, since no fiber could run.
     pub kernel_waits: u64,

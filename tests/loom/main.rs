@@ -2,221 +2,187 @@
 //!
 //!     RUSTFLAGS="--cfg loom" cargo test --release --test loom
 //!
-//! The files under test are included as they stand, with loom's atomics in place of std's.
+//! The files under test are included as they stand, with loom's atomics in place of std's. `parking`
+//! is about the waiter's word and the inbox, `lock` about the lock inside a primitive, `channel` about
+//! channels; what those stand on is modelled in `sched` below.
 #![cfg(loom)]
-#![allow(dead_code, reason = "the product uses more of them than the models do")]
+#![allow(dead_code, unused_imports, reason = "the product uses more of them than the models do")]
 
-#[path = "../src/sched"]
+mod channel;
+mod lock;
+mod parking;
+
+/// What the files under test take from `src/sched`: the real word and inbox, and models of what waits.
+#[path = "../../src/sched"]
 mod sched {
-    mod atomic {
-        pub(super) use loom::sync::atomic::{
-            AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering,
+    pub mod inbox;
+    pub mod resource;
+    pub mod word;
+
+    pub(crate) use resource::{Resource, ResourceKind};
+
+    pub(crate) mod atomic {
+        pub(crate) use loom::sync::atomic::{
+            AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
         };
 
         pub(super) fn settle() {
             loom::sync::atomic::fence(Ordering::SeqCst);
         }
-    }
-    pub mod inbox;
-    pub mod word;
-}
 
-use std::collections::HashSet;
-
-use loom::sync::Arc;
-use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use loom::thread;
-
-use sched::inbox::{Inbox, Node};
-use sched::word::{Claim, Manner, Outcome, Waiter};
-
-#[test]
-fn one_of_several_claims_of_a_wait_succeeds() {
-    loom::model(|| {
-        let waiter = Arc::new(Waiter::new());
-        let epoch = waiter.begin(Manner::Parked);
-        let claimers: Vec<_> = [Outcome::TimedOut, Outcome::Cancelled]
-            .into_iter()
-            .map(|outcome| {
-                let waiter = waiter.clone();
-                thread::spawn(move || {
-                    (waiter.claim(epoch, outcome) != Claim::Lost).then_some(outcome)
-                })
-            })
-            .collect();
-        let own = waiter.retract(epoch, Outcome::Notified).then_some(Outcome::Notified);
-        let mut won: Vec<_> = claimers.into_iter().filter_map(|c| c.join().unwrap()).collect();
-        won.extend(own);
-        assert_eq!(won.len(), 1);
-        assert_eq!(waiter.finish(), won[0]);
-    });
-}
-
-#[test]
-fn a_late_claim_does_not_reach_the_next_wait() {
-    loom::model(|| {
-        let waiter = Arc::new(Waiter::new());
-        let first = waiter.begin(Manner::Parked);
-        let late = thread::spawn({
-            let waiter = waiter.clone();
-            move || waiter.claim(first, Outcome::TimedOut) != Claim::Lost
-        });
-        let early = waiter.retract(first, Outcome::Notified);
-        waiter.finish();
-        let second = waiter.begin(Manner::Parked);
-        let claimed = late.join().unwrap();
-        assert!(claimed != early);
-        assert_eq!(waiter.outcome(), None, "the second wait goes on");
-        assert!(waiter.retract(second, Outcome::Notified));
-    });
-}
-
-#[test]
-fn what_was_done_before_an_unpark_is_seen_after_the_park() {
-    loom::model(|| {
-        let waiter = Arc::new(Waiter::new());
-        let data = Arc::new(AtomicUsize::new(0));
-        let unparker = thread::spawn({
-            let (waiter, data) = (waiter.clone(), data.clone());
-            move || {
-                data.store(1, Ordering::Relaxed);
-                waiter.unpark() != Claim::Lost
-            }
-        });
-        if let Some(_epoch) = waiter.begin_park(Manner::Parked) {
-            // No token yet: the unpark must end the wait, or it is lost.
-            assert!(unparker.join().unwrap());
-            assert_eq!(waiter.finish_park(), Outcome::Notified);
+        pub(crate) fn back_off(_spins: &mut u32) {
+            loom::thread::yield_now();
         }
-        assert_eq!(data.load(Ordering::Relaxed), 1);
-    });
+
+        macro_rules! const_unless_modelled {
+            ($($function:tt)*) => { $($function)* };
+        }
+        pub(crate) use const_unless_modelled;
+    }
+
+    /// Fences of equal cost: the model checker knows no others. Each thread of a model says which
+    /// token it has.
+    pub(crate) mod bias {
+        use std::cell::Cell;
+
+        pub(crate) const NOBODY: u32 = 0;
+
+        loom::thread_local! {
+            static TOKEN: Cell<u32> = Cell::new(NOBODY);
+        }
+
+        pub(crate) fn admit_thread(token: u32) {
+            TOKEN.with(|own| own.set(token));
+        }
+
+        pub(crate) fn token() -> u32 {
+            TOKEN.with(Cell::get)
+        }
+
+        pub(crate) fn is_worth_while() -> bool {
+            true
+        }
+
+        pub(crate) fn light_fence() {
+            loom::sync::atomic::fence(super::atomic::Ordering::SeqCst);
+        }
+
+        pub(crate) use light_fence as heavy_fence;
+    }
+
+    /// Whoever waits is a thread, which looks again and again.
+    pub(crate) mod party {
+        use super::wait::{Claim, Epoch, Manner, Outcome, Waiter};
+        use super::wakes::Wakes;
+
+        #[derive(Clone, Copy)]
+        pub(crate) struct ThreadId;
+
+        pub(crate) struct Party {
+            pub(crate) waiter: Waiter,
+        }
+
+        impl Party {
+            pub(crate) fn begin(&self) -> Epoch {
+                self.waiter.begin(Manner::Blocked)
+            }
+
+            pub(crate) fn notify_locked(
+                &self,
+                epoch: Epoch,
+                outcome: Outcome,
+                _: &mut Wakes,
+            ) -> bool {
+                self.waiter.claim(epoch, outcome) != Claim::Lost
+            }
+        }
+    }
+
+    pub(crate) mod carrier {
+        use super::party::Party;
+        use super::wait::Waiter;
+
+        loom::thread_local! {
+            static OWN: Party = Party { waiter: Waiter::new() };
+        }
+
+        pub(crate) fn current_party<'a>() -> &'a Party {
+            // SAFETY: it stays where it is for as long as the thread runs.
+            OWN.with(|own| unsafe { &*std::ptr::from_ref(own) })
+        }
+    }
+
+    pub(crate) mod wait {
+        pub(crate) use super::word::{Claim, Epoch, Manner, Outcome, Waiter};
+    }
+
+    /// Nobody sleeps, so nobody need be woken.
+    pub(crate) mod wakes {
+        pub(crate) struct Wakes;
+
+        impl Wakes {
+            pub(crate) fn new() -> Self {
+                Wakes
+            }
+        }
+    }
+
+    pub(crate) mod cancel {
+        pub(crate) fn check_cancelled(_: super::wait::Outcome) {}
+    }
+
+    /// Any time but the far future is over as soon as the waiter has looked once.
+    pub(crate) mod clock {
+        #[derive(Clone, Copy, PartialEq)]
+        pub struct Instant(bool);
+
+        impl Instant {
+            pub(crate) const FAR_FUTURE: Instant = Instant(true);
+
+            pub(crate) fn now() -> Instant {
+                Instant(false)
+            }
+        }
+
+        impl std::ops::Add<std::time::Duration> for Instant {
+            type Output = Instant;
+
+            fn add(self, _: std::time::Duration) -> Instant {
+                self
+            }
+        }
+    }
+
+    pub(crate) enum Waiting {
+        On(*const Resource),
+    }
+
+    pub(crate) fn wait(
+        party: &party::Party,
+        epoch: wait::Epoch,
+        _: Waiting,
+        deadline: clock::Instant,
+    ) {
+        if deadline != clock::Instant::FAR_FUTURE {
+            loom::thread::yield_now();
+            let _ = party.waiter.claim(epoch, wait::Outcome::TimedOut);
+        }
+        while party.waiter.outcome().is_none() {
+            loom::thread::yield_now();
+        }
+    }
 }
 
-#[test]
-fn an_unpark_leaves_other_waits_alone_and_its_token_for_later() {
-    loom::model(|| {
-        let waiter = Arc::new(Waiter::new());
-        let unparker = thread::spawn({
-            let waiter = waiter.clone();
-            move || waiter.unpark()
-        });
-        let epoch = waiter.begin(Manner::Parked);
-        assert!(unparker.join().unwrap() == Claim::Lost);
-        assert_eq!(waiter.outcome(), None);
-        assert!(waiter.retract(epoch, Outcome::Notified));
-        waiter.finish();
-        assert!(waiter.begin_park(Manner::Parked).is_none(), "the token is there");
-    });
+#[path = "../../src/sync"]
+mod sync {
+    pub mod channel;
+    pub mod spin;
+    pub mod waiters;
 }
 
-#[test]
-fn of_two_unparks_one_ends_the_wait_and_at_most_one_token_is_left() {
-    // Three threads: all schedules with up to two preemptions.
+/// A model of several threads: all schedules with so many preemptions at most.
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.check(|| {
-        let waiter = Arc::new(Waiter::new());
-        let unparkers: Vec<_> = (0..2)
-            .map(|_| {
-                let waiter = waiter.clone();
-                thread::spawn(move || waiter.unpark() != Claim::Lost)
-            })
-            .collect();
-        let parked = waiter.begin_park(Manner::Parked).is_some();
-        let ended: Vec<bool> = unparkers.into_iter().map(|u| u.join().unwrap()).collect();
-        let ends = ended.iter().filter(|&&ended| ended).count();
-        if parked {
-            assert_eq!(ends, 1, "one of them ended the wait");
-            assert_eq!(waiter.finish_park(), Outcome::Notified);
-        } else {
-            assert_eq!(ends, 0, "the token was there first");
-        }
-    });
-}
-
-/// A node for the inbox.
-struct Letter {
-    number: usize,
-    link: AtomicPtr<Letter>,
-}
-
-impl Node for Letter {
-    fn link(&self) -> &AtomicPtr<Letter> {
-        &self.link
-    }
-}
-
-fn letter(number: usize) -> *const Letter {
-    Box::into_raw(Box::new(Letter { number, link: AtomicPtr::new(std::ptr::null_mut()) }))
-}
-
-/// Opens a letter that was taken out of an inbox.
-fn open(letter: *const Letter) -> usize {
-    // SAFETY: made by `letter`, and taken once.
-    unsafe { Box::from_raw(letter.cast_mut()) }.number
-}
-
-#[test]
-fn no_letter_is_lost_or_taken_twice_and_those_of_one_sender_keep_their_order() {
-    loom::model(|| {
-        let inbox = Arc::new(Inbox::<Letter>::new());
-        let sender = thread::spawn({
-            let inbox = inbox.clone();
-            move || {
-                for number in [1, 2] {
-                    // SAFETY: new, and freed only after it was taken.
-                    unsafe { inbox.push(letter(number)) };
-                }
-            }
-        });
-        // SAFETY: as above.
-        unsafe { inbox.push(letter(10)) };
-        let mut taken = Vec::new();
-        inbox.take(|letter| taken.push(open(letter)));
-        sender.join().unwrap();
-        inbox.take(|letter| taken.push(open(letter)));
-        assert_eq!(taken.iter().collect::<HashSet<_>>().len(), 3);
-        let place = |number| taken.iter().position(|&taken| taken == number).unwrap();
-        assert!(place(1) < place(2));
-    });
-}
-
-#[test]
-fn a_letter_wakes_an_owner_that_dozes_or_is_seen_by_it() {
-    loom::model(|| {
-        let inbox = Arc::new(Inbox::<Letter>::new());
-        let sender = thread::spawn({
-            let inbox = inbox.clone();
-            // SAFETY: new, and freed only after it was taken.
-            move || unsafe { inbox.push(letter(1)) }
-        });
-        let asleep = inbox.doze();
-        let woken = sender.join().unwrap();
-        assert!(!asleep || woken, "it sleeps, and nobody wakes it");
-        inbox.wake_up();
-        let mut taken = Vec::new();
-        inbox.take(|letter| taken.push(open(letter)));
-        assert_eq!(taken, [1]);
-    });
-}
-
-#[test]
-fn a_mark_is_found_once_beside_any_letters() {
-    loom::model(|| {
-        let inbox = Arc::new(Inbox::<Letter>::new());
-        let marker = thread::spawn({
-            let inbox = inbox.clone();
-            move || {
-                inbox.mark();
-            }
-        });
-        // SAFETY: new, and freed only after it was taken.
-        unsafe { inbox.push(letter(1)) };
-        let mut taken = Vec::new();
-        let first = inbox.take(|letter| taken.push(open(letter)));
-        marker.join().unwrap();
-        let second = inbox.take(|letter| taken.push(open(letter)));
-        assert!(first != second);
-        assert_eq!(taken, [1]);
-    });
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
 }

@@ -40,6 +40,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use super::bias;
 use super::cancel::Allowance;
 use super::clock::{self, Instant};
 use super::deadlock::Deadlock;
@@ -444,6 +445,7 @@ struct Enter {
 
 impl Enter {
     fn new(carrier: &Carrier) -> Self {
+        bias::admit_thread();
         Enter { outer: CARRIER.replace(carrier), _listing: Listing::new(carrier) }
     }
 }

@@ -19,9 +19,10 @@ use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use std::mem::{self, offset_of};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use super::error::{SendTimeoutError, TrySendError};
+use crate::sched::atomic::{AtomicUsize, Ordering};
 use crate::sched::cancel::check_cancelled;
 use crate::sched::clock::Instant;
 use crate::sched::wait::Outcome;

@@ -16,15 +16,13 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
-use std::hint;
 use std::mem::{self, MaybeUninit};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use super::error::{RecvError, RecvTimeoutError, SendError, TryRecvError};
+use crate::sched::atomic::{AtomicU8, Ordering, back_off};
 use crate::sched::cancel::check_cancelled;
 use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
@@ -70,11 +68,9 @@ impl<T> Oneshot<T> {
             // Acquire: as above.
             match self.state.compare_exchange(OPEN, LOCKED, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => return LOCKED,
-                Err(LOCKED) if spins < 64 => hint::spin_loop(),
-                Err(LOCKED) => thread::yield_now(),
+                Err(LOCKED) => back_off(&mut spins),
                 Err(end) => return end,
             }
-            spins += 1;
         }
     }
 
