@@ -1,11 +1,51 @@
-//! Looks for Boost.Context, the one peer that no Rust registry has, and links it when it is there.
+//! Looks for the peers that no Rust registry has: links Boost.Context, and builds the Go program, when
+//! they are there.
 //!
-//! Nothing here may fail the build: a machine without Boost measures one contender less.
+//! Nothing here may fail the build: a machine without one of them measures one contender less, and
+//! the tables say so.
 
-use std::path::Path;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    look_for_fcontext();
+    look_for_go();
+}
+
+/// The program is built for the machine at hand, and started there.
+fn look_for_go() {
+    println!("cargo:rerun-if-changed=go/main.go");
+    println!("cargo:rerun-if-env-changed=PATH");
+    let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let program = folder.join("peer-go");
+    let built = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg("go/main.go")
+        // Nothing outside the build's own folder, and nothing from the net.
+        .env("GOCACHE", folder.join("go-cache"))
+        .env("GOPATH", folder.join("go-path"))
+        .envs([
+            ("GO111MODULE", "off"),
+            ("GOFLAGS", ""),
+            ("GOTOOLCHAIN", "local"),
+            ("CGO_ENABLED", "0"),
+        ])
+        .stdout(Stdio::null())
+        .status();
+    match built {
+        Ok(status) if status.success() => {
+            println!("cargo:rustc-env=PIRN_PEERS_GO={}", program.display());
+            println!("cargo:rustc-cfg=has_go");
+        }
+        Ok(_) => println!("cargo:warning=the Go program could not be built: Go is not measured"),
+        Err(_) => println!("cargo:warning=there is no Go: it is not measured"),
+    }
+}
+
+fn look_for_fcontext() {
     println!("cargo:rerun-if-changed=probe/fcontext.cpp");
 
     // The target's own compiler is asked, so that a cross build does not find the host's library.

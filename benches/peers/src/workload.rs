@@ -187,7 +187,7 @@ impl Workload {
             Workload::ChannelBounded { .. } => (&["flume on tokio"], 0.4),
             Workload::ChannelOneshot | Workload::PromiseWaiters => (&["tokio"], 0.5),
             Workload::SelectReady | Workload::SelectBecomesReady => {
-                (&["tokio", "crossbeam, OS threads"], 1.0)
+                (&["Go", "tokio", "crossbeam, OS threads"], 1.0)
             }
             Workload::MutexUncontended => (&["std::sync"], 1.0),
             Workload::MutexYielding => (&["may"], 0.3),

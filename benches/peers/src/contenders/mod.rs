@@ -9,6 +9,8 @@ mod crossbeam;
 mod fcontext;
 mod flume;
 mod generator;
+#[cfg_attr(not(has_go), path = "go_missing.rs")]
+mod go;
 mod may;
 mod parking_lot;
 #[cfg(feature = "pirn-side")]
@@ -49,6 +51,7 @@ pub const ALL: &[Contender] = &[
     Contender { name: "smol", enter: smol::enter },
     Contender { name: "smol, LocalExecutor", enter: smol::enter_local },
     Contender { name: "may", enter: may::enter },
+    Contender { name: "Go", enter: go::enter },
     Contender { name: "std::thread", enter: std_thread::enter },
     Contender { name: "crossbeam, OS threads", enter: crossbeam::enter },
     Contender { name: "flume, OS threads", enter: flume::enter_on_threads },
