@@ -239,6 +239,8 @@ fn forks_while_other_threads_run_their_runtimes_leave_no_lock_taken() {
             println!("SKIPPED: the emulator's or sanitizer's own locks do not survive a fork");
             return;
         }
+        // The first runtime of a process installs the panic hook, under a lock of std's.
+        assert_eq!(new_runtime(), 42);
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let busy = [(); 2].map(|()| {
             let stop = stop.clone();

@@ -11,12 +11,14 @@
 //! * For all others, what belongs to an earlier generation is as if its runtime had ended.
 //!
 //! Threads of the parent may have held locks when it forked, which nobody in the child would open
-//! again. Those of pirn are taken before the fork and given back after it, on both sides.
+//! again. Those of pirn are taken before the fork and given back after it, on both sides. Not so what
+//! the first runtime of a process installs with std's help, the panic hook and the overflow handler: a
+//! program that forks from several threads should not do so just while its very first runtime begins.
 
 use std::cell::UnsafeCell;
 use std::process;
-use std::sync::Once;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::thread;
 
 use super::carrier::Carrier;
 use super::mailbox;
@@ -53,13 +55,40 @@ fn left_behind() -> ! {
 }
 
 /// Has the following done at each fork of this process.
+///
+/// Another thread may fork the process just while this one is here, so this must not wait for a lock
+/// whose holder the child does not have. Who is at it is told by the process that it belongs to.
 pub(super) fn install() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: the handlers may run wherever `fork` may be called.
-        let error = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
-        assert_eq!(error, 0, "no memory to prepare for forks");
-    });
+    const NOBODY: i32 = 0;
+    const DONE: i32 = -1;
+    static AT_IT: AtomicI32 = AtomicI32::new(NOBODY);
+    let own = process::id().cast_signed();
+    // Acquire, throughout: whoever sees that it is done may rely on it.
+    let mut seen = AT_IT.load(Ordering::Acquire);
+    while seen != DONE {
+        if seen == own {
+            thread::yield_now();
+            seen = AT_IT.load(Ordering::Acquire);
+            continue;
+        }
+        // Nobody yet, or a thread that stayed behind in the parent.
+        match AT_IT.compare_exchange(seen, own, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => {
+                // It had got so far if the fork that left it behind was noticed.
+                if generation() == 0 {
+                    // SAFETY: the handlers may run wherever `fork` may be called.
+                    let error = unsafe {
+                        libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child))
+                    };
+                    assert_eq!(error, 0, "no memory to prepare for forks");
+                }
+                // Release: pairs with the loads above.
+                AT_IT.store(DONE, Ordering::Release);
+                return;
+            }
+            Err(now) => seen = now,
+        }
+    }
 }
 
 /// What is locked while the process forks.
