@@ -9,7 +9,8 @@ use std::time::Duration;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 
-#[allow(dead_code)]
+// The unit tests are compiled without their test functions.
+#[allow(dead_code, unused_imports)]
 #[path = "../src/vm"]
 mod vm {
     pub mod heap;
