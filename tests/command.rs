@@ -1,12 +1,25 @@
 //! The command `pirn`, run as users run it.
 
+mod child;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 fn pirn() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pirn"));
+    let program = env!("CARGO_BIN_EXE_pirn");
+    // An emulator that runs this test has to run the program as well.
+    let mut command = if child::is_emulated() {
+        let runner = std::env::var("PIRN_TEST_RUNNER")
+            .unwrap_or("qemu-aarch64 -L /usr/aarch64-linux-gnu".into());
+        let mut words = runner.split_whitespace();
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
     command.env_remove("NO_COLOR");
     command
 }

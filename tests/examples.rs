@@ -73,3 +73,17 @@ fn the_philosophers_learn_who_waits_for_whom() {
     assert!(cycle.trim().starts_with("cycle: 'Baruch' (id 1) waits for 'Gilles' (id 2)"), "{text}");
     assert!(cycle.ends_with("'Michel' (id 5) waits for 'Baruch' (id 1)"), "{text}");
 }
+
+#[test]
+fn a_host_gives_a_script_natives_and_limits() {
+    let out = stdout(&example("embed", &[]));
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines[1], "four apples cost 12; the ledger: {\"apple\": 4}");
+    assert_eq!(lines[2], "one of each: 17");
+    assert!(lines[3].starts_with("pear: Exception: there are no 5 pears in order ("), "{out}");
+    assert!(lines[4].starts_with("plum: IOException: no shelf for \"plum\" in order ("), "{out}");
+    assert_eq!(lines[6], "forever: the script was stopped");
+    assert_eq!(lines[7], "forever: the script ran out of fuel");
+    assert!(lines[8].starts_with("hungry: Exception: out of memory"), "{out}");
+    assert_eq!(lines[9..], ["five apples cost 15"]);
+}

@@ -34,6 +34,7 @@ fn every_script_does_what_its_comments_say() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes in a debug build; see `--release`")]
 fn every_script_does_the_same_when_garbage_is_collected_all_the_time() {
     run_all(true);
 }
