@@ -308,6 +308,9 @@ impl<'a> Checker<'a> {
                 .is_empty())
             .then(|| format!("parse it: `….to{method}()`"));
         }
+        if let (Type::Struct(_), Type::String) = (self.ty(from), self.ty(to)) {
+            return Some("a struct has no text: name its fields".into());
+        }
         if let (&Type::Class(class), &Type::Interface(_)) = (self.ty(from), self.ty(to)) {
             let class = &self.types.class(class).name;
             return Some(format!("`{class}` does not implement `{wanted}`"));

@@ -124,10 +124,10 @@ impl<'a> Checker<'a> {
 
     /// Reports a simple name that means nothing.
     pub(super) fn unknown_variable(&mut self, name: &ast::Name) {
-        if self.body.is_incomplete {
+        let text = name.text.as_str();
+        if self.may_be_unparsed(text) {
             return;
         }
-        let text = name.text.as_str();
         let mut diagnostic = Diagnostic::error(name.span, format!("unknown name `{text}`"));
         let class = self.body.class();
         if let Some(class) = class {
@@ -170,6 +170,16 @@ impl<'a> Checker<'a> {
             });
         }
         self.report(diagnostic);
+    }
+
+    /// Whether a name occurs in a statement that could not be parsed, which may have declared it.
+    fn may_be_unparsed(&self, name: &str) -> bool {
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        self.body.unparsed.iter().any(|span| {
+            let text = &self.program.sources.get(span.file).text;
+            let text = text.get(span.start as usize..span.end as usize).unwrap_or("");
+            text.split(|c| !is_part(c)).any(|word| word == name)
+        })
     }
 
     pub(super) fn not_a_value(&mut self, entity: &Entity<'a>, span: Span) {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::lang::ast;
 use crate::lang::hir::{self, LocalId};
+use crate::lang::source::Span;
 use crate::lang::units::UnitId;
 use crate::vm::types::{ClassId, TypeId, known};
 
@@ -18,8 +19,8 @@ pub(super) struct Body<'a> {
     pub this: Option<TypeId>,
     pub result: TypeId,
     pub is_constructor: bool,
-    /// Some statement could not be parsed: names that it may have declared are not reported.
-    pub is_incomplete: bool,
+    /// Statements that could not be parsed: they may have declared the names in them.
+    pub unparsed: Vec<Span>,
     /// A default is being checked: the variables are arguments.
     pub is_default: bool,
     pub locals: Vec<hir::LocalVar>,
@@ -66,7 +67,7 @@ impl<'a> Body<'a> {
             this: None,
             result: known::VOID,
             is_constructor: false,
-            is_incomplete: false,
+            unparsed: Vec::new(),
             is_default: false,
             locals: Vec::new(),
             bindings: Vec::new(),

@@ -59,7 +59,7 @@ impl<'a> Checker<'a> {
         let kind = match &s.kind {
             S::Empty => return,
             S::Error => {
-                self.body.is_incomplete = true;
+                self.body.unparsed.push(s.span);
                 return;
             }
             S::Block(block) => StmtKind::Block(self.block(&block.stmts)),

@@ -217,6 +217,7 @@ fn a_statement_that_could_not_be_read_hides_no_other_error() {
             int a = ; // error: expected an expression
             a = 5;
             int b = \"x\"; // error: expected `int`
+            b = c; // error: unknown name `c`
             return a;
         }
         int other() { return a; } // error: unknown name `a`",

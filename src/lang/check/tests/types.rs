@@ -219,7 +219,7 @@ fn everything_but_structs_becomes_text_in_string_positions() {
             take(5); take(C()); s += 1; s = s + E.A + 1; s = 1 + s; s = \"${s}\";
             C c = C(); c.name = 5; List<string> l = [1, 'x']; l[0] = 5; s = new List<int>{};
             S v = {1};
-            s = v; // error: expected `string`, found `S`
+            s = v; // error: expected `string`, found `S` name its fields
             s = s + v; // error: expected `string`, found `S`
             s = \"${v}\"; // error: expected `string`, found `S`
             s = s + null; // error: `null` cannot be an operand of `+`
