@@ -681,3 +681,54 @@ fn imported_units_come_from_wherever_the_host_says() {
     let error = compile("import a.b; int main() { return 0; }").unwrap_err();
     assert!(error.to_string().contains("a.b"), "{error}");
 }
+
+#[test]
+fn scripts_work_with_files_and_folders() {
+    let folder = std::env::temp_dir().join(format!("pirn-files-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let source = r#"
+        import io;
+        import fs;
+        int main() {
+            string dir = fs.join(io.args()[0], "a/b");
+            fs.makeDirs(dir);
+            fs.makeDirs(dir);
+            assert(fs.isDirectory(dir) && !fs.isFile(dir) && fs.exists(dir));
+            string file = fs.join(dir, "z.txt");
+            io.writeFile(file, "first\n");
+            io.appendFile(file, "second");
+            io.appendFile(fs.join(dir, "b.txt"), "new");
+            assert(io.readFile(file) == "first\nsecond");
+            assert(fs.size(file) == 12 && fs.isFile(file));
+            fs.makeDirs(fs.join(dir, "c"));
+            assert(fs.listFiles(dir).toString() == "[\"b.txt\", \"z.txt\"]");
+            int failed = 0;
+            try { fs.remove(dir); } catch (IOException e) { failed += 1; }
+            try { io.readFile(dir); } catch (IOException e) { failed += 1; }
+            try { fs.listFiles(file); } catch (IOException e) { failed += 1; }
+            try { fs.makeDirs(fs.join(file, "x")); } catch (IOException e) { failed += 1; }
+            assert(!fs.exists(fs.join(file, "x")));
+            fs.remove(fs.join(file, "x"));
+            fs.remove(file);
+            fs.remove(file);
+            fs.remove(fs.join(dir, "c"));
+            assert(!fs.exists(file) && !fs.exists(fs.join(dir, "c")));
+            try { io.readFile(io.args()[1]); } catch (IOException e) { failed += 1; }
+            try { io.readFile("a\0b"); } catch (IOException e) { failed += 1; }
+            string binary = io.readFile(io.args()[2]);
+            io.writeFile(fs.join(dir, "copy"), binary);
+            return failed * 100 + binary.length();
+        }
+    "#;
+    let large = std::env::temp_dir().join(format!("pirn-large-{}", std::process::id()));
+    std::fs::File::create(&large).unwrap().set_len((16 << 20) + 1).unwrap();
+    let binary = std::env::temp_dir().join(format!("pirn-binary-{}", std::process::id()));
+    std::fs::write(&binary, b"\xff\x00\xc3").unwrap();
+    let paths = [&folder, &large, &binary].map(|path| path.display().to_string());
+    let mut vm = Vm::builder().args(paths).load(&program(source)).unwrap();
+    assert_eq!(vm.run().unwrap_or_else(|error| panic!("{}", error.report(false))), 603);
+    assert_eq!(std::fs::read(folder.join("a/b/copy")).unwrap(), b"\xff\x00\xc3");
+    std::fs::remove_dir_all(folder).unwrap();
+    std::fs::remove_file(large).unwrap();
+    std::fs::remove_file(binary).unwrap();
+}

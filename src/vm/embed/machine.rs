@@ -382,8 +382,8 @@ impl Vm {
         call::take_result(&self.machine, ty, value)
     }
 
-    /// The text of an object, as `io.print` shows it, but without calls of the script: objects of its
-    /// classes are shown by the name of their class.
+    /// The name of an object's class or type: `lib.geo.Point`, `List<int>`. (For its text, pass it to a
+    /// function of the script: `string show(Object o) { return o; }`.)
     ///
     /// # Errors
     ///

@@ -16,8 +16,8 @@ use crate::vm::types::{Opaque, Type, TypeId, known};
 /// A reference to an object of a script: it stays alive as long as this, or a clone of it.
 ///
 /// What can be done with it needs the machine: pass it to a call, or see
-/// [`Vm::call_value`](super::Vm::call_value), [`Vm::text`](super::Vm::text) and
-/// [`Vm::field`](super::Vm::field). With another machine, or when its own is gone, all of these are
+/// [`Vm::call_value`](super::Vm::call_value), [`Vm::field`](super::Vm::field) and
+/// [`Vm::type_name`](super::Vm::type_name). With another machine, or when its own is gone, all of these are
 /// errors.
 ///
 /// ```
