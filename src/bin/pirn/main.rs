@@ -135,6 +135,8 @@ fn run(file: &Path, args: Vec<String>, limits: &Limits, color: Color) -> i32 {
     if limits.stats {
         statistics(&vm);
     }
+    // All output is written. Giving the heap back piece by piece would only delay the end.
+    std::mem::forget(vm);
     match result {
         Ok(value) => value & 0xff,
         Err(Error::NoFunction(_)) => {
