@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use super::diagnostics::Diagnostics;
 use super::error::Error;
 use super::program::Program;
-use crate::lang::check::check;
+use crate::lang::compile as compile_parsed;
 use crate::lang::loader::{Folders, Found, Loader, Memory};
-use crate::lang::lower::lower;
 use crate::lang::on_deep_stack;
 use crate::lang::units::{Root, load};
 
@@ -111,23 +110,11 @@ impl Compiler {
         let places = Places { compiler: self, folders: folder.map(Folders::new) };
         let parsed = load(root, &places);
         let is_native = |name: &str| self.natives.as_ref().is_none_or(|names| names.contains(name));
-        let (checked, found) = check(&parsed, &is_native);
-        let mut diagnostics = parsed.diagnostics;
-        diagnostics.append(found);
-        let sources = parsed.sources;
-        let Some(checked) = checked else { return Err(Diagnostics::new(diagnostics, sources)) };
-        match lower(checked, &sources) {
-            Ok(module) => {
-                let warnings = Diagnostics::new(diagnostics, sources);
-                Program::new(module, warnings).map_err(|error| {
-                    Diagnostics::message(format!("the compiler made a mistake: {error}"))
-                })
-            }
-            Err(error) => {
-                diagnostics.push(*error);
-                Err(Diagnostics::new(diagnostics, sources))
-            }
-        }
+        let (module, diagnostics) = compile_parsed(&parsed, &is_native);
+        let diagnostics = Diagnostics::new(diagnostics, parsed.sources);
+        let Some(module) = module else { return Err(diagnostics) };
+        Program::new(module, diagnostics)
+            .map_err(|error| Diagnostics::message(format!("the compiler made a mistake: {error}")))
     }
 
     /// Compiles a program whose root unit is a file; what it imports is looked for from the file's
