@@ -184,7 +184,7 @@ impl Machine {
             let import = &self.program.natives[i];
             let types = &self.program.types;
             let (body, kind) = resolve(import, types).ok_or_else(|| unknown(import))?;
-            self.natives.push(LinkedNative::new(import, types, body, kind));
+            self.natives.push(LinkedNative::new(import, body, kind));
         }
         for i in self.constants.len()..self.program.texts.len() {
             let text = self.heap.new_string(self.program.texts[i].as_bytes())?.word();

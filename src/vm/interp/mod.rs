@@ -56,10 +56,8 @@ mod throw;
 
 use std::sync::Arc;
 
-#[allow(unused_imports)]
-pub(crate) use load::{LoadError, Resolve};
+pub(crate) use load::LoadError;
 pub(crate) use native::LinkedNative;
-#[allow(unused_imports)]
 pub(crate) use slow::Entered;
 pub(crate) use state::Step;
 pub(crate) use thread::Thread;
@@ -220,6 +218,10 @@ impl Machine {
     }
 
     /// Runs a thread, from where it stands, with a new slice.
+    ///
+    /// # Panics
+    ///
+    /// If a native function panics. The machine goes on; the thread does not, and may only be dropped.
     pub(crate) fn run(&mut self, thread: &mut Thread) -> Exit {
         assert!(self.thread.is_null(), "one thread at a time");
         self.thread = thread;
@@ -228,9 +230,11 @@ impl Machine {
         self.shared = self.heap.is_shared();
         self.begin_slice();
         self.enter_thread();
+        let abandon = Abandon(self);
         // SAFETY: the thread stands between two instructions of verified code: `start` put it
         // there, or the run before left it so.
-        unsafe { dispatch::run(self) };
+        unsafe { dispatch::run(abandon.0) };
+        std::mem::forget(abandon);
         self.leave_thread();
         self.thread = std::ptr::null_mut();
         self.end_slice();
@@ -338,6 +342,19 @@ impl Machine {
         }
         self.granted = 0;
         self.budget = 0;
+    }
+}
+
+/// Lets go of the thread where the panic of a native function passes through a run.
+struct Abandon(*mut Machine);
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        // SAFETY: `run` borrows the machine, and nothing of the run that panicked uses it any more.
+        let machine = unsafe { &mut *self.0 };
+        machine.thread = std::ptr::null_mut();
+        machine.exit = None;
+        machine.locals.clear();
     }
 }
 

@@ -6,7 +6,7 @@ use super::{Exit, Machine, NATIVE_STACK, Stop, begin_of_stack, dispatch, stub};
 use crate::vm::heap::HeapFull;
 use crate::vm::module::NativeImport;
 use crate::vm::native::{Context, NativeBody, NativeKind, Outcome, Park, Trap, Word};
-use crate::vm::types::{ExceptionClass, FunctionId, Signature, TypeTable};
+use crate::vm::types::{ExceptionClass, FunctionId, Signature};
 
 const CANNOT_WAIT: &str = "cannot wait inside a call from native code";
 
@@ -22,12 +22,7 @@ pub(crate) struct LinkedNative {
 }
 
 impl LinkedNative {
-    pub(super) fn new(
-        import: &NativeImport,
-        _: &TypeTable,
-        body: NativeBody,
-        kind: NativeKind,
-    ) -> LinkedNative {
+    pub(super) fn new(import: &NativeImport, body: NativeBody, kind: NativeKind) -> LinkedNative {
         let signature = import.signature.clone();
         let outs = signature.params.iter().filter(|param| param.out).count();
         let window = signature.params.len().max(1 + outs);

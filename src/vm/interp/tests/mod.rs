@@ -29,6 +29,7 @@ const NATIVES: &[(&str, crate::vm::native::NativeFn)] = &[
     ("test.park", natives::park),
     ("test.full", natives::full),
     ("test.keep", natives::keep_across),
+    ("test.panic", natives::panic),
 ];
 
 impl Natives for Known {

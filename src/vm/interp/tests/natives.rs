@@ -53,6 +53,10 @@ pub(super) fn keep_across(cx: &mut Context<'_>) -> Result<Outcome, Trap> {
     Ok(Outcome::Done)
 }
 
+pub(super) fn panic(_: &mut Context<'_>) -> Result<Outcome, Trap> {
+    panic!("a native of the host panics");
+}
+
 const PROGRAM: &str = "
     type func<int, int>
     class Node { Node next; }
@@ -63,6 +67,10 @@ const PROGRAM: &str = "
     native int test.stop()
     native int test.park()
     native int test.full()
+    native void test.panic()
+    func void panics() 2
+        call.native r1, test.panic
+        return.void
     func int double(int) 4
         new r1, Node
         new r2, Node
@@ -179,4 +187,19 @@ fn a_native_that_finds_the_heap_full_is_called_once_more() {
     let (message, _) = thrown(&mut machine, "full", &[]);
     assert!(message.contains("out of memory"), "{message}");
     assert_eq!(*machine.states.get::<u64>(), 2);
+}
+
+#[test]
+fn a_machine_survives_the_panic_of_a_native() {
+    let mut machine = machine(PROGRAM);
+    let run = std::panic::AssertUnwindSafe(|| exit(&mut machine, "panics", &[]));
+    assert!(std::panic::catch_unwind(run).is_err());
+    assert_eq!(int(&mut machine, "twice", &[]), 20);
+}
+
+#[test]
+fn a_function_called_from_outside_gets_a_thread_of_its_own() {
+    let mut machine = machine(PROGRAM);
+    let id = (0..).map(FunctionId).find(|&id| machine.program.source(id).name == "double").unwrap();
+    assert_eq!(machine.call_function(id, &[21]), Ok(42));
 }

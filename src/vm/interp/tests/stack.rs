@@ -234,6 +234,39 @@ const SPECIAL: &[&str] = &[
         array.get.u16 r6, r4, r1
         list.get.u16 r6, r5, r1
         loop top",
+    "class F { int i; long l; double d; }
+     type int[]
+     type List<int>
+     func int run() 10
+        int r0, 4
+        int r8, 1
+        new.array r1, r0, int[]
+        new.container r2, List<int>
+        list.add r2, r0
+        list.add r2, r0
+        text r3, \"some text\"
+        new r4, F
+        long r5, 2
+     again:
+        move.2 r6, r0, r5
+        add.field.int r4, 0, r8
+        sub.field.int r4, 0, r8
+        add.field.int.k r4, 0, 3
+        add.field.long r4, 1, r5
+        sub.field.long r4, 1, r5
+        add.field.long.k r4, 1, 3
+        add.field.double r4, 2, r5
+        sub.field.double r4, 2, r5
+        int r9, -1
+     array:
+        loop.inc.lt.array r9, r1, array
+        int r9, -1
+     list:
+        loop.inc.lt.list r9, r2, list
+        int r9, -1
+     text:
+        loop.inc.lt.text r9, r3, text
+        loop again",
     "func int run() 10
         text r0, \"some text\"
         text r1, \"other\"
