@@ -141,10 +141,11 @@ pub fn is_native() -> bool {
     !cfg!(any(pirn_asan, pirn_tsan)) && !is_emulated()
 }
 
-/// Bytes of memory that the process has resident. Counted page by page: the figure in `statm` may lag
+/// Bytes of memory that the process has resident, without pages of files, such as the code of the
+/// program, which come as it runs. Counted page by page: the figure in `statm` may lag
 /// behind by some pages for every processor of the machine.
 pub fn resident_bytes() -> usize {
     let totals = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
-    let resident = totals.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    let resident = totals.lines().find_map(|line| line.strip_prefix("Anonymous:")).unwrap();
     resident.trim().strip_suffix(" kB").unwrap().trim().parse::<usize>().unwrap() << 10
 }

@@ -126,10 +126,11 @@ fn is_readable(address: *const u8) -> bool {
     }
 }
 
-/// Counted page by page: the figure in `statm` may lag behind by some pages for every processor.
+/// Without pages of files, such as the code of the program, which come as it runs. Counted page by
+/// page: the figure in `statm` may lag behind by some pages for every processor.
 fn resident_bytes() -> usize {
     let totals = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
-    let resident = totals.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    let resident = totals.lines().find_map(|line| line.strip_prefix("Anonymous:")).unwrap();
     resident.trim().strip_suffix(" kB").unwrap().trim().parse::<usize>().unwrap() << 10
 }
 
