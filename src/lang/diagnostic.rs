@@ -147,12 +147,14 @@ impl Diagnostics {
     /// Takes over what another part has found.
     pub fn append(&mut self, other: Diagnostics) {
         let kept = |severity| other.kept.iter().filter(|d| d.severity == severity).count();
-        // Those that the other one had only counted.
-        self.errors += other.errors - kept(Severity::Error);
-        self.warnings += other.warnings - kept(Severity::Warning);
+        // Those that the other one had only counted must not take the place of those it kept.
+        let errors = other.errors - kept(Severity::Error);
+        let warnings = other.warnings - kept(Severity::Warning);
         for diagnostic in other.kept {
             self.push(diagnostic);
         }
+        self.errors += errors;
+        self.warnings += warnings;
     }
 
     /// Whether the program must not be compiled.
@@ -417,5 +419,7 @@ a.n:1:1: note: because of this
         others.error(span(1, 1), "one more");
         others.append(all);
         assert_eq!(others.counts(), (5001, 0));
+        let shown = others.render(&file("abc"), Style { colour: false, limit: 3 });
+        assert_eq!(shown.matches("error").count(), 3, "{shown}");
     }
 }
