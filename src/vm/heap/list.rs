@@ -369,8 +369,12 @@ impl LocalHeap {
         let wanted = rounded(least.max(capacity + factor).clamp(2, MAX_LENGTH), log2);
         let header: Header = header.same_element(Kind::Array, LIST_BUFFER.0);
         let buffer = match self.new_elements(header, wanted) {
-            // Where memory is short, only what is needed.
-            Err(_) if least < wanted => self.new_elements(header, rounded(least, log2))?,
+            // Where memory is short, less; but always by a part of what there is, for a list that grew
+            // by one element at a time would be copied, and the heap collected, each time.
+            Err(_) if least < wanted => {
+                let modest = least.max(capacity + capacity / 16).min(MAX_LENGTH);
+                self.new_elements(header, rounded(modest, log2))?
+            }
             other => other?,
         };
         if old != 0 {
