@@ -6,6 +6,13 @@
 
 use std::collections::HashMap;
 
+/// The most classes above a class.
+pub const CLASS_DEPTH: u32 = 255;
+/// The most structs in an object, those in its structs included: all are made by one instruction.
+pub const STRUCTS: u32 = 1 << 16;
+/// So deep structs may lie in one another: the heap makes and copies them by recursion.
+pub const STRUCT_DEPTH: u32 = 64;
+
 /// A type, by its index in a [`TypeTable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeId(pub u32);

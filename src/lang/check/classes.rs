@@ -2,11 +2,14 @@
 //!
 //! Classes are visited by id, so that everything of a base is known before.
 
+use std::collections::HashMap;
+
 use crate::lang::ast;
 use crate::lang::diagnostic::Diagnostic;
 use crate::lang::source::Span;
 use crate::vm::types::{
-    ClassId, FunctionId, InterfaceId, Method, SelectorDef, SelectorId, Type, TypeId,
+    CLASS_DEPTH, ClassId, FunctionId, InterfaceId, Method, STRUCT_DEPTH, STRUCTS, SelectorDef,
+    SelectorId, Type, TypeId,
 };
 
 use super::Checker;
@@ -26,7 +29,9 @@ impl<'a> Checker<'a> {
             self.assign_slots(id);
             self.implement_interfaces(id);
         }
+        self.check_depths();
         self.check_struct_cycles();
+        self.check_sizes();
     }
 
     fn number_selectors(&mut self, id: InterfaceId) {
@@ -67,12 +72,6 @@ impl<'a> Checker<'a> {
         let mut infos = self.tables.class(base).fields.clone();
         fields.append(&mut self.types.classes[id.0 as usize].fields);
         infos.append(&mut self.tables.classes[id.0 as usize].fields);
-        if fields.len() > usize::from(u16::MAX) {
-            let span = self.class_span(id);
-            self.error(span, "a class cannot have that many fields");
-            fields.truncate(usize::from(u16::MAX));
-            infos.truncate(usize::from(u16::MAX));
-        }
         self.types.classes[id.0 as usize].fields = fields;
         self.tables.classes[id.0 as usize].fields = infos;
     }
@@ -105,15 +104,18 @@ impl<'a> Checker<'a> {
             Some(base) => self.tables.class(base).slots.clone(),
             None => self.object_methods.clone(),
         };
+        let mut named: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, &slot) in slots.iter().enumerate() {
+            named.entry(self.tables.function(slot).name).or_default().push(at);
+        }
         for method in self.own_methods(id) {
             let info = self.tables.function(method);
             if info.is_static {
                 continue;
             }
-            let overridden = slots.iter().position(|&slot| {
-                let slot = self.tables.function(slot);
-                slot.name == info.name && slot.same_params(info)
-            });
+            let alike = named.entry(info.name).or_default();
+            let takes_the_same = |&&at: &&usize| self.tables.function(slots[at]).same_params(info);
+            let overridden = alike.iter().find(takes_the_same).copied();
             let is_virtual = info.ast.is_some_and(|ast| ast.modifiers.is_virtual);
             let slot = match overridden {
                 Some(slot) => {
@@ -122,6 +124,7 @@ impl<'a> Checker<'a> {
                     slot
                 }
                 None if is_virtual => {
+                    alike.push(slots.len());
                     slots.push(method);
                     slots.len() - 1
                 }
@@ -268,6 +271,78 @@ impl<'a> Checker<'a> {
             next = def.base;
         }
         None
+    }
+
+    /// Walking up from a class to `Object` has to be quick.
+    fn check_depths(&mut self) {
+        let mut depths: Vec<u32> = Vec::with_capacity(self.types.classes.len());
+        for index in 0..self.types.classes.len() {
+            let base = self.types.classes[index].base;
+            let above = base.and_then(|base| depths.get(base.0 as usize).copied());
+            let depth = above.map_or(0, |above| above + 1);
+            depths.push(depth);
+            // Said once of each line of heirs.
+            if depth == CLASS_DEPTH + 1 {
+                let span = self.class_span(ClassId(index as u32));
+                self.error(span, format!("a class cannot have more than {CLASS_DEPTH} above it"));
+            }
+        }
+    }
+
+    /// An object is made by one instruction, with all the structs in it, and its fields have numbers.
+    fn check_sizes(&mut self) {
+        let count = self.types.classes.len();
+        // The structs in one, itself included, and how deep they lie in one another.
+        let mut sizes: Vec<Option<(u32, u32)>> = vec![None; count];
+        for root in 0..count {
+            // The fields of a struct before the struct, which may be declared further up.
+            let mut path = vec![root];
+            while let Some(&class) = path.last() {
+                let (mut structs, mut depth) = (1u32, 0);
+                let mut open = None;
+                for field in &self.types.classes[class].fields {
+                    let Type::Struct(inner) = *self.ty(field.ty) else { continue };
+                    match sizes[inner.0 as usize] {
+                        Some((within, below)) => {
+                            structs = structs.saturating_add(within);
+                            depth = depth.max(below + 1);
+                        }
+                        // One that contains itself was reported.
+                        None if path.contains(&(inner.0 as usize)) => {}
+                        None => open = Some(inner.0 as usize),
+                    }
+                }
+                if let Some(open) = open {
+                    path.push(open);
+                    continue;
+                }
+                path.pop();
+                if sizes[class].is_some() {
+                    continue;
+                }
+                let is_large = self.check_size(ClassId(class as u32), structs, depth);
+                // What contains it need not be reported too.
+                sizes[class] = Some(if is_large { (1, 0) } else { (structs, depth) });
+            }
+        }
+    }
+
+    /// Reports a class or struct that is too large, and says whether it is.
+    fn check_size(&mut self, id: ClassId, structs: u32, depth: u32) -> bool {
+        let def = self.types.class(id);
+        let most = usize::from(u16::MAX);
+        let message = if def.fields.len() > most {
+            format!("`{}` has more than {most} fields", def.name)
+        } else if structs > STRUCTS {
+            format!("`{}` consists of more than {STRUCTS} structs", def.name)
+        } else if depth > STRUCT_DEPTH {
+            format!("`{}` has more than {STRUCT_DEPTH} structs within one another", def.name)
+        } else {
+            return false;
+        };
+        let span = self.class_span(id);
+        self.report(Diagnostic::error(span, message).hint("keep a part in an object of a class"));
+        true
     }
 
     /// A struct that contains itself would be infinitely large.

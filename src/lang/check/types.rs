@@ -166,7 +166,9 @@ impl<'a> Checker<'a> {
                 let first = table.alias_places.get(name).map(|&at| &aliases[at]);
                 first.filter(|&first| first.span != alias.span).map(|first| Some(first.name.span))
             };
-            let refers_to_itself = mentions(&alias.ty, name);
+            let mut used = Vec::new();
+            simple_names(&alias.ty, &mut used);
+            let refers_to_itself = used.contains(&name);
             if let Some(first) = taken {
                 match first {
                     Some(first) => self.clash(&alias.name, "alias", first),
@@ -182,7 +184,7 @@ impl<'a> Checker<'a> {
             let ty = if refers_to_itself {
                 self.error(alias.name.span, format!("alias `{name}` refers to itself"));
                 ERROR
-            } else if let Some(later) = self.later_alias(unit, alias) {
+            } else if let Some(later) = self.later_alias(unit, alias, &used) {
                 self.report(
                     crate::lang::diagnostic::Diagnostic::error(
                         alias.ty.span,
@@ -198,32 +200,40 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// An alias further down that this one uses.
-    fn later_alias(&self, unit: UnitId, alias: &ast::Alias) -> Option<&'a ast::Name> {
+    /// An alias further down that this one uses, given the names in its type.
+    fn later_alias(
+        &self,
+        unit: UnitId,
+        alias: &ast::Alias,
+        used: &[&str],
+    ) -> Option<&'a ast::Name> {
         let aliases = &self.program.unit(unit).ast.aliases;
-        let later = |other: &&ast::Alias| {
-            other.span.start > alias.span.start && mentions(&alias.ty, &other.name.text)
-        };
-        aliases
-            .iter()
-            .find(later)
+        let places = &self.tables.unit(unit).alias_places;
+        used.iter()
+            .filter_map(|&name| places.get(name).map(|&at| &aliases[at]))
+            .find(|other| {
+                other.span.start > alias.span.start
+                    && self.find_simple_type(unit, &other.name.text).is_err()
+            })
             .map(|other| &other.name)
-            .filter(|name| self.find_simple_type(unit, &name.text).is_err())
     }
 }
 
-/// Whether a simple name occurs in a type expression.
-fn mentions(ty: &TypeExpr, name: &str) -> bool {
+/// The names without a package in a type expression.
+fn simple_names<'t>(ty: &'t TypeExpr, names: &mut Vec<&'t str>) {
     match &ty.kind {
         TypeExprKind::Named { path, args } => {
-            matches!(path.parts.as_slice(), [only] if only.text == name)
-                || args.iter().any(|arg| mentions(arg, name))
+            if let [only] = path.parts.as_slice() {
+                names.push(&only.text);
+            }
+            args.iter().for_each(|arg| simple_names(arg, names));
         }
         TypeExprKind::Func { result, params } => {
-            mentions(result, name) || params.iter().any(|(_, param)| mentions(param, name))
+            simple_names(result, names);
+            params.iter().for_each(|(_, param)| simple_names(param, names));
         }
-        TypeExprKind::Array(element) => mentions(element, name),
-        TypeExprKind::Void | TypeExprKind::Primitive(_) | TypeExprKind::Error => false,
+        TypeExprKind::Array(element) => simple_names(element, names),
+        TypeExprKind::Void | TypeExprKind::Primitive(_) | TypeExprKind::Error => {}
     }
 }
 

@@ -9,11 +9,10 @@ use super::layout::{TypeIndex, TypeInfo, Types};
 use super::object::{self, ELEMENTS, Header, Kind};
 use super::shared::{Block, Config, Heap, HeapFull, Shared, Stats};
 use super::size::{self, CLASSES, LARGE, SIZES};
+use crate::vm::types::STRUCT_DEPTH;
 
 /// Bytes of free cells that are zeroed and counted at a time.
 const RUN: usize = 4096;
-/// Structs may be nested so deep.
-const STRUCT_DEPTH: u32 = 64;
 /// The most elements of an array: lengths are `int`s for scripts.
 pub(super) const MAX_LENGTH: u64 = i32::MAX as u64;
 
@@ -77,6 +76,11 @@ impl LocalHeap {
     #[inline(always)]
     pub fn wants_collection(&self) -> bool {
         self.shared.wants_collection()
+    }
+
+    /// The most bytes that may be in use.
+    pub fn limit(&self) -> usize {
+        self.shared.limit()
     }
 
     /// Counts bytes that others hold on behalf of scripts, such as stacks of threads: they count

@@ -8,19 +8,12 @@ use std::sync::LazyLock;
 use super::{Natives, VerifyError};
 use crate::vm::module::Module;
 use crate::vm::types::{
-    ClassDef, ClassId, ExceptionClass, FunctionId, Method, Param, Signature, Type, TypeId,
-    TypeTable, known,
+    CLASS_DEPTH, ClassDef, ClassId, ExceptionClass, FunctionId, Method, Param, STRUCT_DEPTH,
+    STRUCTS, Signature, Type, TypeId, TypeTable, known,
 };
 
-/// Classes above a class.
-const CLASS_DEPTH: u32 = 255;
 /// Fields of a class or struct, and slots of its table of methods.
 const MEMBERS: usize = u16::MAX as usize + 1;
-/// Structs in an object, those in its structs included: all of them are made by one instruction.
-const STRUCTS: u32 = 1 << 16;
-/// Structs within structs.
-const STRUCT_DEPTH: u32 = 255;
-
 /// What every table begins with.
 static PREFIX: LazyLock<TypeTable> = LazyLock::new(TypeTable::new);
 
