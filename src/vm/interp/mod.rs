@@ -83,6 +83,9 @@ const NATIVE_STACK: usize = 512 << 10;
 /// The most words of a segment, whatever the depth: 512 MiB.
 const MOST_WORDS: usize = 1 << 26;
 
+/// So many words a segment may have, however small the heap is.
+const LEAST_WORDS: usize = 1 << 17;
+
 /// Why a thread no longer runs.
 #[derive(Debug)]
 pub(crate) enum Exit {
@@ -197,7 +200,7 @@ impl std::fmt::Debug for Machine {
 impl Machine {
     /// A thread that stands at the begin of a function, with its arguments.
     pub(crate) fn start(&self, function: FunctionId, arguments: &[Word]) -> Thread {
-        let mut thread = Thread::new(self.limits.depth);
+        let mut thread = Thread::new(self.limits.depth.min(self.most_words()));
         let entry = self.tables.entries[function.0 as usize];
         thread.reserve(1 + entry.bytes / 8);
         thread.words[0] = stub().expose_provenance() as Word;
@@ -205,6 +208,11 @@ impl Machine {
         thread.pc = entry.code;
         thread.allowed = thread.allowed.max(1 + entry.bytes / 8);
         thread
+    }
+
+    /// The most words of a segment: where the heap is limited, no more than that.
+    fn most_words(&self) -> usize {
+        (self.heap.limit() / size_of::<Word>()).clamp(LEAST_WORDS, MOST_WORDS)
     }
 
     /// Back-edges and calls that are left, if they are limited.

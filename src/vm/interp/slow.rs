@@ -5,7 +5,7 @@
 
 use super::state::Step;
 use super::tables::Found;
-use super::{MOST_WORDS, Machine, heap_type};
+use super::{Machine, heap_type};
 use crate::vm::heap::{HeapFull, Str, object};
 use crate::vm::link::TypeIndex;
 use crate::vm::native::{Trap, Word};
@@ -692,6 +692,7 @@ impl Machine {
     /// Makes the segment's usable part reach to a place at least.
     pub(super) fn make_room(&mut self, end: usize) -> Result<(), TooDeep> {
         let limit = self.limits.depth;
+        let most = self.most_words();
         let base = self.base_offset();
         // SAFETY: the current thread is borrowed by `run`.
         let thread = unsafe { &mut *self.thread };
@@ -701,11 +702,11 @@ impl Machine {
                 super::thread::Frames::new(thread.words.as_ptr(), &thread.nested, self.pc, base)
             }
             .count();
-            if depth >= limit || end > MOST_WORDS {
+            if depth >= limit || end > most {
                 return Err(TooDeep { depth });
             }
             // One more frame fits; those that may follow take a word each at least.
-            thread.allowed = end.max(base + limit - depth).min(MOST_WORDS);
+            thread.allowed = end.max(base + limit - depth).min(most);
         }
         thread.reserve(end);
         self.base = thread.words.as_mut_ptr().wrapping_add(base);
@@ -715,7 +716,7 @@ impl Machine {
 
     /// Takes back what a thread was allowed when its frames were larger ones.
     pub(super) fn bound_depth(&mut self) {
-        let limit = self.limits.depth;
+        let limit = self.limits.depth.min(self.most_words());
         let base = self.base_offset();
         // SAFETY: the current thread is borrowed by `run`.
         let thread = unsafe { &mut *self.thread };
