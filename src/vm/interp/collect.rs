@@ -20,11 +20,12 @@ impl Machine {
     pub(crate) fn collect(&mut self) {
         let current = (!self.thread.is_null()).then(|| (self.pc, self.base_offset()));
         let thread = self.thread;
-        let Machine { heap, program, constants, locals, last_thrown, emergency, .. } = self;
+        let Machine { heap, program, constants, locals, last_thrown, origin, emergency, .. } = self;
         let mut roots = |tracer: &mut Tracer<'_>| {
             tracer.references(constants);
             tracer.references(locals);
             tracer.reference(*emergency);
+            tracer.reference(origin.exception);
             if let Some(thrown) = last_thrown {
                 tracer.reference(thrown.exception);
             }

@@ -143,6 +143,7 @@ impl Machine {
             function_type: heap_type(function_type),
             buffer: String::new(),
             last_thrown: None,
+            origin: Default::default(),
             defined_types: 0,
             states: States::default(),
             interrupt: Arc::default(),

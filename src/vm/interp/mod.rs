@@ -179,6 +179,8 @@ pub(crate) struct Machine {
     buffer: String,
     /// Where the last exception without a handler was thrown.
     last_thrown: Option<Thrown>,
+    /// Where the last exception with a handler came from.
+    origin: throw::Origin,
     /// How many of the types the heap knows.
     defined_types: usize,
     pub(crate) states: States,
@@ -245,6 +247,7 @@ impl Machine {
         std::mem::forget(abandon);
         self.leave_thread();
         self.thread = std::ptr::null_mut();
+        self.origin.exception = 0;
         self.end_slice();
         self.exit.take().expect("the dispatch ends with a reason")
     }

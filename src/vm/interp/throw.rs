@@ -8,7 +8,7 @@ use super::heap_type;
 use super::state::Step;
 use super::thread::Frames;
 use super::{Exit, Machine};
-use crate::vm::heap::{HeapFull, List, object};
+use crate::vm::heap::{HeapFull, List, Str, object};
 use crate::vm::link::{Location, TypeIndex};
 use crate::vm::native::Word;
 use crate::vm::types::{ClassId, ExceptionClass, Type, TypeId, known};
@@ -27,6 +27,19 @@ pub(crate) struct Thrown {
     pub(crate) exception: Word,
     /// Where it was thrown, innermost first: `function (file:line)`.
     pub(crate) backtrace: Vec<String>,
+}
+
+/// Where the exception that was caught last came from. A `finally` or a bare `throw;` throws it again,
+/// and then the frames that it left meanwhile belong to its backtrace. Exceptions that the machine made
+/// have theirs with them.
+#[derive(Debug, Default)]
+pub(super) struct Origin {
+    /// The object; 0 if none was caught. It is kept alive, so that no other one takes its address.
+    pub(super) exception: Word,
+    /// The frame that caught it.
+    base: usize,
+    /// The instructions of the innermost frames, down to the one that caught it.
+    places: Vec<usize>,
 }
 
 /// `throw`: a register's exception.
@@ -58,9 +71,20 @@ impl Machine {
             let words = (*self.thread).words.as_mut_ptr();
             (words, Frames::new(words, &[], self.pc, base))
         };
-        for frame in frames {
+        let Origin { exception: caught, base: catcher, mut places } =
+            std::mem::take(&mut self.origin);
+        if caught != exception || catcher != base {
+            places.clear();
+        }
+        let inherited = places.len();
+        for (i, frame) in frames.enumerate() {
             let Some(location) = self.program.locate(frame.pc.addr()) else { continue };
+            // The frame that throws again is there already, with the call that failed in it.
+            if (i > 0 || inherited == 0) && places.len() < INNERMOST {
+                places.push(frame.pc.addr());
+            }
             let Some((target, register)) = self.handler(location, class) else { continue };
+            self.origin = Origin { exception, base: frame.base, places };
             self.pc = &raw const self.program.code(location.function)[target];
             self.base = words.wrapping_add(frame.base);
             self.set_register(register, exception);
@@ -70,7 +94,18 @@ impl Machine {
         // An exception that passes through a native function was thrown where it was first.
         let thrown = match self.last_thrown.take() {
             Some(thrown) if thrown.exception == exception => thrown,
-            _ => Thrown { exception, backtrace: self.backtrace() },
+            _ => {
+                // SAFETY: the caller throws an exception that lives.
+                let mut backtrace = unsafe { self.kept_backtrace(exception) };
+                if backtrace.is_empty() {
+                    backtrace = self.backtrace();
+                    if inherited > 0 {
+                        let before = places[..inherited].iter().filter_map(|&pc| self.place(pc));
+                        backtrace.splice(..1, before);
+                    }
+                }
+                Thrown { exception, backtrace }
+            }
         };
         self.last_thrown = Some(thrown.clone());
         self.leave(Exit::Thrown(thrown))
@@ -112,13 +147,34 @@ impl Machine {
                 }
                 continue;
             }
-            if let Some(location) = self.program.locate(frame.pc.addr()) {
-                let (line, file) = self.program.line(location);
-                let name = &self.program.source(location.function).name;
-                places.push(format!("{name} ({file}:{line})"));
-            }
+            places.extend(self.place(frame.pc.addr()));
         }
         places
+    }
+
+    /// The backtrace that an exception of the machine's own got when it was made.
+    ///
+    /// # Safety
+    ///
+    /// The word is the address of an exception that lives.
+    unsafe fn kept_backtrace(&self, exception: Word) -> Vec<String> {
+        // SAFETY: the second field of every exception is null or a list of strings.
+        unsafe {
+            let places = object::field(exception, 1);
+            if places == 0 {
+                return Vec::new();
+            }
+            let text = |word| Str::from_word(&self.heap, word).to_text().into_owned();
+            List::from_word(&self.heap, places).iter().map(text).collect()
+        }
+    }
+
+    /// An instruction as a backtrace names it.
+    fn place(&self, pc: usize) -> Option<String> {
+        let location = self.program.locate(pc)?;
+        let (line, file) = self.program.line(location);
+        let name = &self.program.source(location.function).name;
+        Some(format!("{name} ({file}:{line})"))
     }
 
     /// Throws a new exception at the current instruction, with a backtrace.
