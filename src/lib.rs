@@ -16,6 +16,7 @@ mod lang;
 mod sched;
 pub mod stack;
 pub mod sync;
+pub mod task;
 pub mod thread;
 pub mod time;
 #[allow(dead_code)]

@@ -67,6 +67,13 @@ fn the_pipeline_counts_the_words_of_a_file() {
 }
 
 #[test]
+fn the_threads_of_an_interpreter_share_channels_with_fibers() {
+    let text = stdout(&example("interpreter", &[]));
+    let sums = "sum: 4\nsum: 20\nsum: 56\nsum: 120\nsum: 220\n";
+    assert_eq!(text, format!("{sums}a fiber received 220\njoined: [0, 0, 220]\n"));
+}
+
+#[test]
 fn the_philosophers_learn_who_waits_for_whom() {
     let text = stdout(&example("dining_philosophers", &[]));
     let cycle = text.lines().last().unwrap();

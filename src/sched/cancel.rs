@@ -124,8 +124,7 @@ pub(crate) fn cancel(task: &Task) {
 
 /// Whether the calling fiber has been cancelled.
 pub(crate) fn is_cancelled() -> bool {
-    let fiber = Carrier::current().and_then(Carrier::current_fiber);
-    fiber.is_some_and(|fiber| fiber.interrupts.get() & CANCELLED != 0)
+    Carrier::current().and_then(Carrier::current_task).is_some_and(Task::is_cancelled)
 }
 
 /// Whether waits of the calling fiber are called off since it has been cancelled.
@@ -181,7 +180,13 @@ impl Carrier {
         }
         task.set_cancelled();
         // SAFETY: the fiber of a task that has not ended is alive.
-        let Some(fiber) = (unsafe { task.fiber.get().as_ref() }) else { return };
+        let Some(fiber) = (unsafe { task.fiber.get().as_ref() }) else {
+            // One without a stack is resumed, so that it can come to an end.
+            if let Some(epoch) = task.party.waiter.parked_epoch() {
+                task.party.notify(epoch, Outcome::Cancelled);
+            }
+            return;
+        };
         fiber.interrupts.set(fiber.interrupts.get() | CANCELLED);
         if matches!(fiber.waiting.get(), Waiting::Scope(_)) {
             self.cancel_children(|tally| tally.is_awaited_by(&task.party));
@@ -207,10 +212,15 @@ impl Carrier {
     #[cold]
     #[inline(never)]
     pub(super) fn unwind(&self) {
-        let Some(fiber) = self.current_fiber() else { return };
         if thread::panicking() {
             return;
         }
+        let Some(fiber) = self.current_fiber() else {
+            if self.is_resuming() {
+                self.refuse_to_block();
+            }
+            return;
+        };
         fiber.unwinds.set(fiber.unwinds.get() + 1);
         if fiber.unwinds.get() > UNWIND_ATTEMPTS {
             self.give_up(fiber);

@@ -218,11 +218,10 @@ fn report(carrier: &Carrier, task: &Task, backtrace: bool) -> FiberReport {
 }
 
 fn state(carrier: &Carrier, task: &Task) -> String {
-    // SAFETY: a registered task's fiber is alive.
-    let waiting = match unsafe { task.fiber.get().as_ref() } {
+    let waiting = match task.waiting() {
         None if carrier.is_starved(task) => return "waits for a stack".to_owned(),
         None => return "has not begun".to_owned(),
-        Some(fiber) => fiber.waiting.get(),
+        Some(waiting) => waiting,
     };
     if carrier.current_task().is_some_and(|current| std::ptr::eq(current, task)) {
         return "is running".to_owned();
@@ -274,12 +273,31 @@ fn state(carrier: &Carrier, task: &Task) -> String {
     }
 }
 
+/// What a call would wait for, as a phrase: "waits to lock a mutex".
+pub(super) fn wish(waiting: Waiting) -> String {
+    let wish = match waiting {
+        Waiting::Nothing => "waits",
+        Waiting::Sleep(_) => "sleeps",
+        Waiting::Park(_) => "parks",
+        Waiting::Join(_) => "waits to join",
+        Waiting::Scope(_) => "waits for the fibers of a scope",
+        Waiting::Timer(_) => "waits for a timer",
+        Waiting::On(resource) => {
+            let mut text = "waits ".to_owned();
+            // SAFETY: the caller has it in use.
+            let _ = unsafe { Resource::describe(resource, &mut text) };
+            return text;
+        }
+    };
+    wish.to_owned()
+}
+
 /// Who alone can end the wait of a parked fiber, if that is known.
 fn waits_for(task: &Task) -> Option<ThreadId> {
     task.party.waiter.parked_epoch()?;
     // SAFETY: a registered task's fiber is alive, and so is what it waits for.
     unsafe {
-        match task.fiber.get().as_ref()?.waiting.get() {
+        match task.waiting()? {
             Waiting::Join(other) => Some((*other).party.id),
             Waiting::On(resource) => Resource::holder(resource),
             _ => None,

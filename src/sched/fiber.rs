@@ -213,9 +213,9 @@ unsafe fn describe(occupant: *const Occupant, to: &mut dyn Write) {
 }
 
 impl Task {
-    /// "fiber 'name' (id 3), spawned at src/main.rs:7:5". Does not allocate.
+    /// "fiber 'name' (id 3), spawned at src/main.rs:7:5"; "task" if it has no stack. Does not allocate.
     pub(crate) fn describe(&self, to: &mut dyn Write) -> fmt::Result {
-        to.write_str("fiber ")?;
+        to.write_str(if self.is_stackless() { "task " } else { "fiber " })?;
         if let Some(name) = &self.party.name {
             write!(to, "'{name}' ")?;
         }

@@ -1,12 +1,13 @@
 //! Floor 3: tasks, and who runs when.
 //!
 //! A [`Runtime`] has one carrier (the thread that calls [`run`]), which runs *tasks*. A task is
-//! today a fiber: a closure that gets a stack when it first runs. The parts, from the outside in:
+//! a fiber, that is, a closure that gets a stack when it first runs; or a resumable, which has none
+//! and runs on the carrier's. The parts, from the outside in:
 //!
 //! * `runtime`: settings, the life of a runtime, handles for other threads;
 //! * `spawn`: how a closure becomes a task;
 //! * `carrier`: the run queue, switching, waiting, the loop, the end;
-//! * `task`: the record of closure and result; `fiber`: a task on a stack;
+//! * `task`: the record of closure and result; `fiber`: a task on a stack; `resumable`: one without;
 //! * `cancel`: cancellation, time limits, shields;
 //! * `word` and `wait`: the one parking primitive, `party`: whoever can wait on it, `wakes`: waking
 //!   them when a lock has been given back;
@@ -31,6 +32,7 @@ pub(crate) mod party;
 mod queue;
 mod registry;
 mod resource;
+pub(crate) mod resumable;
 mod runtime;
 pub(crate) mod scope;
 pub(crate) mod spawn;

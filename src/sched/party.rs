@@ -241,6 +241,19 @@ impl PartyRef {
         party.refs.fetch_add(1, Ordering::Relaxed);
         PartyRef(NonNull::from(party))
     }
+
+    /// The reference as an address, to be turned back by [`from_raw`](Self::from_raw).
+    pub(crate) fn into_raw(self) -> *const Party {
+        std::mem::ManuallyDrop::new(self).0.as_ptr()
+    }
+
+    /// # Safety
+    ///
+    /// `party` must come from [`into_raw`](Self::into_raw), and own its reference.
+    pub(crate) unsafe fn from_raw(party: *const Party) -> Self {
+        // SAFETY: it came from a `NonNull`.
+        PartyRef(unsafe { NonNull::new_unchecked(party.cast_mut()) })
+    }
 }
 
 impl Clone for PartyRef {

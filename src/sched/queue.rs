@@ -9,9 +9,10 @@ use std::ptr;
 use super::fiber::Fiber;
 use super::task::Task;
 
-/// What stands in the run queue: a fiber that was started, or a task that needs a stack first.
+/// What stands in the run queue: a fiber that was started, a task that needs a stack first, or one
+/// that never has any.
 ///
-/// One word; the lowest bit tells which. Later kinds of tasks take further bits.
+/// One word; the two lowest bits tell which.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Runnable(*mut u8);
 
@@ -21,9 +22,13 @@ pub(crate) enum Kind {
     Started(*mut Fiber),
     /// Not yet begun: find it a stack.
     Fresh(*const Task),
+    /// Resume it on the loop.
+    Resumable(*const Task),
 }
 
 const FRESH: usize = 1;
+const RESUMABLE: usize = 2;
+const KIND: usize = FRESH | RESUMABLE;
 
 impl Runnable {
     #[inline(always)]
@@ -37,12 +42,18 @@ impl Runnable {
     }
 
     #[inline(always)]
+    pub(crate) fn resumable(task: *const Task) -> Self {
+        Runnable(task.cast_mut().cast::<u8>().map_addr(|address| address | RESUMABLE))
+    }
+
+    #[inline(always)]
     pub(crate) fn kind(self) -> Kind {
-        if self.0.addr() & FRESH == 0 {
-            Kind::Started(self.0.cast())
-        } else {
-            Kind::Fresh(self.0.map_addr(|address| address & !FRESH).cast_const().cast())
+        let kind = self.0.addr() & KIND;
+        if kind == 0 {
+            return Kind::Started(self.0.cast());
         }
+        let task = self.0.map_addr(|address| address & !KIND).cast_const().cast();
+        if kind == FRESH { Kind::Fresh(task) } else { Kind::Resumable(task) }
     }
 }
 

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::carrier::Carrier;
+use super::resumable::Resumable;
 use super::runtime::Shared;
 use super::scope::Tally;
 use super::task::{self, Spec, Task, Unobserved};
@@ -94,6 +95,41 @@ where
         carrier.adopt(task);
     }
     Ok(task)
+}
+
+/// Spawns a task without a stack on the calling task's runtime.
+///
+/// # Errors
+///
+/// Outside a runtime.
+pub(crate) fn spawn_stackless<R: Resumable + 'static>(
+    name: Option<Box<str>>,
+    spawned_at: &'static Location<'static>,
+    resumable: R,
+) -> io::Result<JoinHandle<R::Output>> {
+    let Some(carrier) = Carrier::current() else {
+        return Err(io::Error::other(
+            "pirn::task::spawn was called outside a runtime; call it within pirn::run",
+        ));
+    };
+    let shared = &carrier.shared;
+    let spec = Spec {
+        id: shared.new_local_id(),
+        name,
+        home: shared.mailbox,
+        spawned_at,
+        stack: shared.stack_class,
+        keep_float_control: false,
+        scoped: false,
+    };
+    let task = task::create_stackless(spec, resumable);
+    if carrier.is_closing() {
+        refuse(task);
+    } else {
+        carrier.adopt_stackless(task);
+    }
+    // SAFETY: the handle's reference, for the output that the task was made with.
+    Ok(unsafe { JoinHandle::new(task) })
 }
 
 /// Spawns a task from any thread.

@@ -15,6 +15,7 @@
 //! | `DETACHED` | the join handle is gone: nobody will take the result | its drop |
 //! | `CANCELLED` | somebody has cancelled it; its fiber, if it has one, knows | its carrier |
 //! | `SCOPED` | the closure may hold borrows of a scope | `spawn`, before it is shared |
+//! | `STACKLESS` | it is a [`Resumable`], with a [`Stackless`] behind the record | as above |
 //!
 //! `joiner` belongs to the handle's owner before `JOINER` is set, afterwards to the task. The result
 //! belongs to the task before `DONE`, afterwards to the handle's owner; of `DONE` and `DETACHED`,
@@ -31,9 +32,11 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::thread::Result;
 
 use super::cancel::is_call_off;
-use super::fiber::Fiber;
+use super::fiber::{Fiber, Waiting};
 use super::mailbox::Mailbox;
 use super::party::{self, Kind, Party, PartyRef, ThreadId};
+use super::queue::Runnable;
+use super::resumable::{Context, Resumable, Stackless, Step};
 use super::scope::Tally;
 use super::wait::{Epoch, Outcome};
 use crate::stack::SizeClass;
@@ -45,6 +48,7 @@ const DETACHED: u8 = 4;
 const SCOPED: u8 = 8;
 const CANCELLED: u8 = 16;
 const HERE: u8 = 32;
+const STACKLESS: u8 = 64;
 
 /// What a task's [`Stage`] holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +135,8 @@ struct VTable {
     kind: Kind,
     /// Runs the closure and stores the result.
     run: unsafe fn(*const Task, &Locals),
+    /// Resumes a resumable, and stores the result if it has ended.
+    resume: unsafe fn(*const Task, &mut Context<'_>) -> Step<()>,
     /// Drops the closure of a task that never ran.
     abandon: unsafe fn(*const Task),
     /// Stores `Cancelled` as the result of a task that will not come to its end.
@@ -154,11 +160,16 @@ pub(crate) struct Spec {
     pub(crate) scoped: bool,
 }
 
+/// A task with what belongs to it: `X` is the [`Stackless`] of a task without a stack, else empty.
 #[repr(C)]
-struct TaskCell<F, T> {
+struct TaskCell<F, T, X> {
     task: Task,
+    extra: X,
     stage: UnsafeCell<Stage<F, T>>,
 }
+
+// Where `Task::stackless` looks for it.
+const _: () = assert!(size_of::<Task>().is_multiple_of(align_of::<Stackless>()));
 
 /// First the closure, then the result; `Task::holds` says which.
 union Stage<F, T> {
@@ -194,22 +205,52 @@ where
 {
     let vtable: &'static VTable = &const {
         VTable {
-            kind: Kind { destroy: destroy::<F, T> },
+            kind: Kind { destroy: destroy::<F, T, ()> },
             run: run::<F, T>,
-            abandon: abandon::<F, T>,
-            give_up: give_up::<F, T>,
-            panic_message: panic_message::<F, T>,
-            take: take::<F, T>,
-            discard: discard::<F, T>,
+            resume: |_, _| unreachable!("a closure is not resumed"),
+            abandon: abandon::<F, T, ()>,
+            give_up: give_up::<F, T, ()>,
+            panic_message: panic_message::<F, T, ()>,
+            take: take::<F, T, ()>,
+            discard: discard::<F, T, ()>,
         }
     };
+    let flags = if spec.scoped { SCOPED } else { 0 };
+    place::<F, T, ()>(spec, flags, vtable, closure, ())
+}
+
+/// [`create`], for a task without a stack.
+pub(crate) fn create_stackless<R: Resumable + 'static>(spec: Spec, resumable: R) -> NonNull<Task> {
+    let vtable: &'static VTable = &const {
+        VTable {
+            kind: Kind { destroy: destroy::<R, R::Output, Stackless> },
+            run: |_, _| unreachable!("a resumable is resumed, not run"),
+            resume: resume::<R>,
+            abandon: abandon::<R, R::Output, Stackless>,
+            give_up: give_up::<R, R::Output, Stackless>,
+            panic_message: panic_message::<R, R::Output, Stackless>,
+            take: take::<R, R::Output, Stackless>,
+            discard: discard::<R, R::Output, Stackless>,
+        }
+    };
+    place::<_, R::Output, _>(spec, STACKLESS, vtable, resumable, Stackless::new())
+}
+
+#[inline(always)]
+fn place<F, T, X>(
+    spec: Spec,
+    flags: u8,
+    vtable: &'static VTable,
+    closure: F,
+    extra: X,
+) -> NonNull<Task> {
     // Room first: a record that is built before would have to be copied.
-    let mut cell = Box::<TaskCell<F, T>>::new_uninit();
+    let mut cell = Box::<TaskCell<F, T, X>>::new_uninit();
     cell.write(TaskCell {
         task: Task {
             // The runtime's reference and the join handle's.
             party: Party::new(2, spec.id, spec.name, Some(spec.home), &vtable.kind),
-            flags: AtomicU8::new(if spec.scoped { SCOPED } else { 0 }),
+            flags: AtomicU8::new(flags),
             holds: Cell::new(Holds::Closure),
             stack: spec.stack,
             keep_float_control: spec.keep_float_control,
@@ -220,17 +261,18 @@ where
             mail_link: AtomicPtr::new(ptr::null_mut()),
             joiner: Cell::new(Joiner::NOBODY),
         },
+        extra,
         stage: UnsafeCell::new(Stage { closure: ManuallyDrop::new(closure) }),
     });
     NonNull::from(Box::leak(cell)).cast()
 }
 
-unsafe fn destroy<F, T>(party: NonNull<Party>) {
+unsafe fn destroy<F, T, X>(party: NonNull<Party>) {
     // SAFETY: the party is the first field of the cell that `create` boxed, and this was the last
     // reference: what nobody has taken is ours to drop.
     unsafe {
-        discard::<F, T>(party.as_ptr().cast_const().cast());
-        drop(Box::from_raw(party.as_ptr().cast::<TaskCell<F, T>>()));
+        discard::<F, T, X>(party.as_ptr().cast_const().cast());
+        drop(Box::from_raw(party.as_ptr().cast::<TaskCell<F, T, X>>()));
     }
 }
 
@@ -239,9 +281,9 @@ unsafe fn destroy<F, T>(party: NonNull<Party>) {
 /// # Safety
 ///
 /// The types must be the task's.
-unsafe fn stage<F, T>(task: *const Task) -> *mut Stage<F, T> {
+unsafe fn stage<F, T, X>(task: *const Task) -> *mut Stage<F, T> {
     // SAFETY: `task` is the first field of the cell.
-    unsafe { (*task.cast::<TaskCell<F, T>>()).stage.get() }
+    unsafe { (*task.cast::<TaskCell<F, T, X>>()).stage.get() }
 }
 
 /// Moves the closure out.
@@ -249,12 +291,12 @@ unsafe fn stage<F, T>(task: *const Task) -> *mut Stage<F, T> {
 /// # Safety
 ///
 /// The types must be the task's, and the stage the caller's.
-unsafe fn take_closure<F, T>(task: *const Task) -> F {
+unsafe fn take_closure<F, T, X>(task: *const Task) -> F {
     // SAFETY: by the contract; what is moved out is no longer held.
     unsafe {
         let before = (*task).holds.replace(Holds::Nothing);
         assert_eq!(before, Holds::Closure, "a task runs once");
-        ManuallyDrop::take(&mut (*stage::<F, T>(task)).closure)
+        ManuallyDrop::take(&mut (*stage::<F, T, X>(task)).closure)
     }
 }
 
@@ -263,10 +305,10 @@ unsafe fn take_closure<F, T>(task: *const Task) -> F {
 /// # Safety
 ///
 /// As for [`take_closure`], which must have been called.
-unsafe fn put_result<F, T>(task: *const Task, result: Result<T>) {
+unsafe fn put_result<F, T, X>(task: *const Task, result: Result<T>) {
     // SAFETY: by the contract; nothing is overwritten.
     unsafe {
-        (*stage::<F, T>(task)).result = ManuallyDrop::new(result);
+        (*stage::<F, T, X>(task)).result = ManuallyDrop::new(result);
         (*task).holds.set(Holds::Result);
     }
 }
@@ -274,57 +316,82 @@ unsafe fn put_result<F, T>(task: *const Task, result: Result<T>) {
 unsafe fn run<F: FnOnce() -> T, T>(task: *const Task, locals: &Locals) {
     // SAFETY: the runtime runs a task once; until `DONE` the stage is the task's.
     unsafe {
-        let closure = take_closure::<F, T>(task);
+        let closure = take_closure::<F, T, ()>(task);
         let result = panic::catch_unwind(AssertUnwindSafe(closure));
         locals.clear();
-        put_result::<F, T>(task, result);
+        put_result::<F, T, ()>(task, result);
     }
 }
 
-unsafe fn abandon<F, T>(task: *const Task) {
+unsafe fn resume<R: Resumable>(task: *const Task, context: &mut Context<'_>) -> Step<()> {
+    // SAFETY: the runtime resumes a task that has not ended, one at a time: the stage is the task's.
+    unsafe {
+        debug_assert_eq!((*task).holds.get(), Holds::Closure);
+        let resumable = &mut *(*stage::<R, R::Output, Stackless>(task)).closure;
+        let step = panic::catch_unwind(AssertUnwindSafe(|| resumable.resume(context)));
+        let result = match step {
+            Ok(Step::Yielded) => return Step::Yielded,
+            Ok(Step::Parked) => return Step::Parked,
+            Ok(Step::Done(value)) => Ok(value),
+            Err(payload) => Err(payload),
+        };
+        if let Some(stackless) = (*task).stackless() {
+            stackless.begin_to_end();
+        }
+        drop_quietly(take_closure::<R, R::Output, Stackless>(task));
+        put_result::<R, R::Output, Stackless>(task, result);
+        Step::Done(())
+    }
+}
+
+unsafe fn abandon<F, T, X>(task: *const Task) {
     // SAFETY: as in `run`, which does not happen then.
     unsafe {
-        let closure = take_closure::<F, T>(task);
-        put_result::<F, T>(task, Err(Box::new(Cancelled::NEW)));
+        let closure = take_closure::<F, T, X>(task);
+        put_result::<F, T, X>(task, Err(Box::new(Cancelled::NEW)));
         drop_quietly(closure);
     }
 }
 
-unsafe fn give_up<F, T>(task: *const Task) {
+unsafe fn give_up<F, T, X>(task: *const Task) {
     // SAFETY: the closure was taken out by `run`, which does not go on.
-    unsafe { put_result::<F, T>(task, Err(Box::new(Cancelled::NEW))) }
+    unsafe { put_result::<F, T, X>(task, Err(Box::new(Cancelled::NEW))) }
 }
 
-unsafe fn panic_message<F, T>(task: *const Task) -> Option<String> {
+unsafe fn panic_message<F, T, X>(task: *const Task) -> Option<String> {
     // SAFETY: the caller owns the stage.
     unsafe {
         if (*task).holds.get() != Holds::Result {
             return None;
         }
-        match &*(*stage::<F, T>(task)).result {
+        match &*(*stage::<F, T, X>(task)).result {
             Err(payload) if !is_call_off(&**payload) => Some(message(&**payload)),
             _ => None,
         }
     }
 }
 
-unsafe fn take<F, T>(task: *const Task, to: *mut ()) {
+unsafe fn take<F, T, X>(task: *const Task, to: *mut ()) {
     // SAFETY: the caller owns the stage, and `to` is a place for a Result<T>.
     unsafe {
         let before = (*task).holds.replace(Holds::Nothing);
         assert_eq!(before, Holds::Result, "a result is taken once, after the end");
-        let result = (&raw const (*stage::<F, T>(task)).result).cast::<Result<T>>();
+        let result = (&raw const (*stage::<F, T, X>(task)).result).cast::<Result<T>>();
         to.cast::<Result<T>>().copy_from_nonoverlapping(result, 1);
     }
 }
 
-unsafe fn discard<F, T>(task: *const Task) {
+unsafe fn discard<F, T, X>(task: *const Task) {
     // SAFETY: the caller owns the stage.
     unsafe {
         match (*task).holds.replace(Holds::Nothing) {
             Holds::Nothing => {}
-            Holds::Closure => drop_quietly(ManuallyDrop::take(&mut (*stage::<F, T>(task)).closure)),
-            Holds::Result => drop_quietly(ManuallyDrop::take(&mut (*stage::<F, T>(task)).result)),
+            Holds::Closure => {
+                drop_quietly(ManuallyDrop::take(&mut (*stage::<F, T, X>(task)).closure))
+            }
+            Holds::Result => {
+                drop_quietly(ManuallyDrop::take(&mut (*stage::<F, T, X>(task)).result))
+            }
         }
     }
 }
@@ -393,6 +460,52 @@ impl Task {
     pub(crate) unsafe fn run(&self, locals: &Locals) {
         // SAFETY: the vtable was made for this task.
         unsafe { (self.vtable().run)(self, locals) }
+    }
+
+    /// Resumes a task without a stack. `Done`: its result is in place.
+    ///
+    /// # Safety
+    ///
+    /// By the runtime, for one that has not ended, on the loop.
+    pub(crate) unsafe fn resume(&self, context: &mut Context<'_>) -> Step<()> {
+        // SAFETY: the vtable was made for this task.
+        unsafe { (self.vtable().resume)(self, context) }
+    }
+
+    /// What a task without a stack has instead; `None` for a closure, which runs on a fiber.
+    #[inline]
+    pub(crate) fn stackless(&self) -> Option<&Stackless> {
+        // SAFETY: it lies behind the record of such a task, in the same allocation.
+        self.is_stackless().then(|| unsafe { &*ptr::from_ref(self).add(1).cast::<Stackless>() })
+    }
+
+    #[inline]
+    pub(crate) fn is_stackless(&self) -> bool {
+        // Relaxed: never changes.
+        self.flags.load(Ordering::Relaxed) & STACKLESS != 0
+    }
+
+    /// How it stands in the run queue after its first turn.
+    #[inline]
+    pub(crate) fn runnable(&self) -> Runnable {
+        let fiber = self.fiber.get();
+        if fiber.is_null() { Runnable::resumable(self) } else { Runnable::started(fiber) }
+    }
+
+    /// What it waits for; `None` while it has not begun.
+    pub(crate) fn waiting(&self) -> Option<Waiting> {
+        match self.stackless() {
+            Some(stackless) => stackless.waiting(),
+            // SAFETY: the fiber of a task that has not ended is alive.
+            None => unsafe { self.fiber.get().as_ref() }.map(|fiber| fiber.waiting.get()),
+        }
+    }
+
+    /// Whether anybody besides the runtime and the join handle refers to it: could unpark it.
+    pub(crate) fn has_other_references(&self) -> bool {
+        // Relaxed: a hint, for the deadlock detector.
+        let detached = self.flags.load(Ordering::Relaxed) & DETACHED != 0;
+        self.party.references() > if detached { 1 } else { 2 }
     }
 
     /// Drops the closure of a task that never ran; a join then returns [`Cancelled`].
@@ -512,9 +625,12 @@ impl Task {
     /// # Safety
     ///
     /// By the owner of the join handle, once at a time. If the wait is given up, `clear_joiner` must
-    /// follow.
+    /// follow; unless it is not `alone`, when a registration may be left behind.
     #[inline]
     pub(crate) unsafe fn set_joiner(&self, joiner: &Party, epoch: Epoch, alone: bool) -> bool {
+        if self.flags.load(Ordering::Relaxed) & JOINER != 0 {
+            self.displace_joiner();
+        }
         let here = alone && joiner.shares_home(&self.party);
         // Before JOINER is set the field is the handle's.
         self.joiner.set(Joiner::new(joiner, epoch, !here));
@@ -533,6 +649,22 @@ impl Task {
         // SAFETY: JOINER came second: the field stays ours.
         unsafe { self.joiner.replace(Joiner::NOBODY).done(|_, _| {}) };
         false
+    }
+
+    /// Takes a registration back that a poll has left, maybe of somebody who had the handle before.
+    /// Who still waits by it is told to look again.
+    #[cold]
+    fn displace_joiner(&self) {
+        // AcqRel: as in `set_joiner`.
+        let before = self.flags.fetch_and(!JOINER, Ordering::AcqRel);
+        if before & DONE == 0 {
+            // SAFETY: as in `clear_joiner`; registrations that are left behind are counted.
+            unsafe {
+                self.joiner.replace(Joiner::NOBODY).done(|joiner, epoch| {
+                    joiner.notify(epoch, Outcome::Notified);
+                });
+            }
+        }
     }
 
     /// Takes a registration back whose wait was given up.
@@ -574,6 +706,9 @@ impl Task {
         // AcqRel: as in `complete`.
         let before = self.flags.fetch_or(DETACHED, Ordering::AcqRel);
         if before & DONE == 0 {
+            if before & JOINER != 0 {
+                self.displace_joiner();
+            }
             return None;
         }
         // SAFETY: DONE before DETACHED leaves the result to the handle.

@@ -93,6 +93,17 @@ impl Epoch {
     }
 }
 
+/// The waiter has begun a wait already: by polling, as a resumable.
+#[cold]
+#[inline(never)]
+fn within_a_wait() -> ! {
+    panic!(
+        "a call that blocks was made in `resume` after a poll that is pending: a resumable has no \
+         stack to wait on; use the call's `poll_` form and return `Step::Parked`, or leave the call \
+         to a fiber"
+    )
+}
+
 /// What can wait.
 #[derive(Debug)]
 pub(crate) struct Waiter {
@@ -118,10 +129,27 @@ impl Waiter {
     fn begin_as(&self, manner: Manner, parity: u64, ordering: Ordering) -> Epoch {
         // Relaxed: only the waiter itself changes the word outside a wait.
         let word = self.word.load(Ordering::Relaxed);
-        debug_assert_eq!(word & STATE_MASK, IDLE, "a wait within a wait");
+        if word & STATE_MASK != IDLE {
+            within_a_wait();
+        }
         let epoch = ((word >> STATE_BITS) & !1) + 2 + parity;
         self.word.store(epoch << STATE_BITS | manner as u64, ordering);
         Epoch(epoch)
+    }
+
+    /// Begins a wait that [`unpark`](Self::unpark) may end as well as whoever is told of it.
+    ///
+    /// The waiter looks at the [token](Self::has_token) before it goes to sleep.
+    pub(crate) fn begin_open(&self, manner: Manner) -> Epoch {
+        // SeqCst: as in `begin_park`.
+        let epoch = self.begin_as(manner, 1, Ordering::SeqCst);
+        settle();
+        epoch
+    }
+
+    /// Whether the token is there, after a wait was begun.
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.load(Ordering::SeqCst)
     }
 
     /// Ends its own wait before it has gone to sleep. False: somebody else has ended it, and has

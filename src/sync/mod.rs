@@ -15,6 +15,7 @@ mod condvar;
 mod mutex;
 mod once;
 mod once_lock;
+mod owned;
 mod poison;
 mod promise;
 mod reentrant;
@@ -24,7 +25,7 @@ pub mod select;
 mod semaphore;
 mod spin;
 mod wait_group;
-mod waiters;
+pub(crate) mod waiters;
 
 /// A wait that cannot fail was called off, and could not unwind: there is no way to go on.
 #[cold]
@@ -39,6 +40,7 @@ pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{Mutex, MutexGuard};
 pub use once::{Once, OnceState};
 pub use once_lock::{LazyLock, OnceLock};
+pub use owned::{OwnedMutexGuard, OwnedSemaphorePermit};
 pub use promise::{
     AlreadySettled, Future, Promise, PromiseError, join_all, join_all_deadline, join_all_timeout,
     promise, select_any, select_any_deadline, select_any_timeout,

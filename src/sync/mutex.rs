@@ -13,6 +13,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
+use std::task::Poll;
 use std::time::Duration;
 
 use super::poison::Poison;
@@ -22,9 +23,11 @@ use crate::sched::cancel::check_cancelled;
 use crate::sched::carrier::{Carrier, current_party};
 use crate::sched::clock::Instant;
 use crate::sched::party::ThreadId;
+use crate::sched::resumable::Pollable;
 use crate::sched::wait::Outcome;
 use crate::sched::wakes::Wakes;
 use crate::sched::{Resource, ResourceKind};
+use crate::task::Context;
 
 const FREE: u64 = 0;
 /// Somebody waits, or has waited. The highest bit of an id's number, which no count ever reaches.
@@ -102,15 +105,8 @@ impl RawMutex {
     fn wait(&self, deadline: Instant) -> Outcome {
         let id = self.own_id();
         let mut queue = self.queue.lock();
-        let mut seen = self.state.load(Ordering::Relaxed);
-        while seen & CONTENDED == 0 {
-            let next = if seen == FREE { id.to_bits() } else { seen | CONTENDED };
-            // Acquire: as in `try_lock`.
-            match self.state.compare_exchange(seen, next, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(FREE) => return Outcome::Notified,
-                Ok(_) => break,
-                Err(now) => seen = now,
-            }
+        if self.take_or_contend(id) {
+            return Outcome::Notified;
         }
         let record = pin!(Record::begin(Some(id), 0));
         queue.push(record.as_ref());
@@ -120,8 +116,60 @@ impl RawMutex {
         })
     }
 
+    /// Takes the mutex if it is free, else lets its holder know that somebody waits. Under the lock
+    /// of the queue.
+    fn take_or_contend(&self, id: ThreadId) -> bool {
+        let mut seen = self.state.load(Ordering::Relaxed);
+        while seen & CONTENDED == 0 {
+            let next = if seen == FREE { id.to_bits() } else { seen | CONTENDED };
+            // Acquire: as in `try_lock`.
+            match self.state.compare_exchange(seen, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(FREE) => return true,
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
     /// Takes it, waiting for it if need be. [`Outcome::Notified`]: the caller holds it. Never
     /// unwinds.
+    /// One poll of a resumable, whose share in the mutex `share` makes. Ready: it holds the mutex.
+    pub(super) fn poll_lock<P: Pollable<Item = ThreadId>>(
+        &self,
+        cx: &mut Context<'_>,
+        share: impl FnOnce() -> P,
+    ) -> Poll<()> {
+        let id = cx.party().id;
+        let earlier = cx.find::<P>(self.resource());
+        let mut queue = self.queue.lock();
+        if earlier.as_ref().is_some_and(|ours| ours.record().is_chosen())
+            || self.take_or_contend(id)
+        {
+            if let Some(registration) = earlier {
+                queue.withdraw(&registration.record());
+                cx.settle(registration);
+            }
+            return Poll::Ready(());
+        }
+        let registration = earlier.unwrap_or_else(|| cx.register(share(), None, 0));
+        registration.record().value.set(Some(id));
+        queue.arm(registration.record(), cx.epoch());
+        Poll::Pending
+    }
+
+    /// Takes the record of a poll out. A mutex that was handed over by it is given back.
+    pub(super) fn withdraw(&self, record: &Record<ThreadId>) {
+        if self.queue.lock().withdraw(record) {
+            self.unlock();
+        }
+    }
+
+    /// What whoever locks waits for.
+    pub(super) fn resource(&self) -> *const Resource {
+        &raw const self.resource
+    }
+
     #[inline]
     pub(super) fn lock_or(&self, deadline: Instant) -> Outcome {
         if self.try_lock() { Outcome::Notified } else { self.wait(deadline) }
@@ -311,7 +359,7 @@ impl<T: ?Sized> Mutex<T> {
 
     /// The guard of one that the caller has just come to hold.
     #[inline]
-    fn guard(&self) -> LockResult<MutexGuard<'_, T>> {
+    pub(super) fn guard(&self) -> LockResult<MutexGuard<'_, T>> {
         let panicking = std::thread::panicking();
         let guard = MutexGuard { mutex: self, panicking, stays: PhantomData };
         if self.poison.get() { Err(PoisonError::new(guard)) } else { Ok(guard) }
@@ -319,6 +367,10 @@ impl<T: ?Sized> Mutex<T> {
 
     /// Takes the mutex again after the wait of a condition variable, which gave it back. `None`:
     /// the wait was called off. Never unwinds.
+    pub(super) fn raw(&self) -> &RawMutex {
+        &self.raw
+    }
+
     pub(super) fn lock_again(&self) -> Option<LockResult<MutexGuard<'_, T>>> {
         (self.raw.lock_or(Instant::FAR_FUTURE) == Outcome::Notified).then(|| self.guard())
     }

@@ -21,9 +21,11 @@ use super::waiters::{self, Record, Waiters};
 use crate::sched::cancel::check_cancelled;
 use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
+use crate::sched::resumable::Pollable;
 use crate::sched::wait::Outcome;
 use crate::sched::wakes::Wakes;
 use crate::sched::{self, Resource, ResourceKind, Waiting};
+use crate::task;
 
 static KIND: ResourceKind = ResourceKind::without_holder("for a promise to be settled");
 
@@ -118,6 +120,21 @@ impl<T> Shared<T> {
             queue.waiters.push(record);
         }
         settled
+    }
+}
+
+/// A parked task's share in a promise.
+struct Pending<T>(Arc<Shared<T>>);
+
+impl<T: 'static> Pollable for Pending<T> {
+    type Item = ();
+
+    fn resource(&self) -> *const Resource {
+        &raw const self.0.resource
+    }
+
+    fn withdraw(&self, record: &Record<()>) {
+        self.0.queue.lock().waiters.withdraw(record);
     }
 }
 
@@ -279,6 +296,34 @@ impl<T> Future<T> {
     /// Whether the promise is settled, with a value or without.
     pub fn is_done(&self) -> bool {
         self.shared.result().is_some()
+    }
+
+    /// [`get`](Self::get) for a [`Resumable`](crate::task::Resumable): pending until the promise is
+    /// settled, which resumes the task.
+    ///
+    /// # Errors
+    ///
+    /// When the promise failed or was broken.
+    pub fn poll_get(&self, cx: &mut task::Context<'_>) -> Poll<Result<&T, PromiseError>>
+    where
+        T: 'static,
+    {
+        let resource = &raw const self.shared.resource;
+        let earlier = cx.find::<Pending<T>>(resource);
+        let mut queue = self.shared.queue.lock();
+        // Relaxed: under the lock.
+        if self.shared.settled.load(Ordering::Relaxed) {
+            if let Some(registration) = earlier {
+                queue.waiters.withdraw(&registration.record());
+                cx.settle(registration);
+            }
+            drop(queue);
+            return Poll::Ready(self.try_get().expect("it is settled"));
+        }
+        let registration =
+            earlier.unwrap_or_else(|| cx.register(Pending(self.shared.clone()), None, 0));
+        queue.waiters.arm(registration.record(), cx.epoch());
+        Poll::Pending
     }
 
     #[cold]

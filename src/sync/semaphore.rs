@@ -14,15 +14,18 @@ use std::fmt;
 use std::mem;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::spin::Spin;
 use super::waiters::{self, Record, Waiters};
 use crate::sched::cancel::check_cancelled;
 use crate::sched::clock::Instant;
+use crate::sched::resumable::{Pollable, Registration};
 use crate::sched::wait::Outcome;
 use crate::sched::wakes::Wakes;
 use crate::sched::{Resource, ResourceKind};
+use crate::task::Context;
 
 static KIND: ResourceKind = ResourceKind::without_holder("for permits of a semaphore");
 
@@ -309,6 +312,53 @@ impl Semaphore {
         there
     }
 
+    /// One poll of a resumable, whose share in the semaphore `share` makes; `earlier` asks for as
+    /// many permits. Ready: they are its own.
+    pub(super) fn poll_take<P: Pollable<Item = ()>>(
+        &self,
+        cx: &mut Context<'_>,
+        permits: usize,
+        earlier: Option<Registration<P>>,
+        share: impl FnOnce() -> P,
+    ) -> Poll<Result<(), AcquireError>> {
+        if permits > self.maximum {
+            return Poll::Ready(Err(AcquireError::TooMany {
+                requested: permits,
+                maximum: self.maximum,
+            }));
+        }
+        let mut state = self.state.lock();
+        // While it is queued it has its turn, which has not come.
+        let given = match &earlier {
+            Some(ours) if ours.record().is_chosen() => true,
+            Some(ours) if ours.record().is_queued() => false,
+            _ => Self::take(&mut state, permits),
+        };
+        if given {
+            earlier.into_iter().for_each(|registration| cx.settle(registration));
+            return Poll::Ready(Ok(()));
+        }
+        let registration = earlier.unwrap_or_else(|| cx.register(share(), None, permits));
+        state.queue.arm(registration.record(), cx.epoch());
+        Poll::Pending
+    }
+
+    /// Takes the record of a poll out. Permits that were given by it are given back.
+    pub(super) fn withdraw(&self, record: &Record<()>) {
+        let mut wakes = Wakes::new();
+        let mut state = self.state.lock();
+        if state.queue.withdraw(record) {
+            state.available += record.kind;
+        }
+        // Else it may have stood in the way of those behind it.
+        state.admit(&mut wakes);
+    }
+
+    /// What whoever acquires waits for.
+    pub(super) fn resource(&self) -> *const Resource {
+        &raw const self.resource
+    }
+
     #[cold]
     fn wait(&self, permits: usize, deadline: Instant) -> Result<(), AcquireError> {
         let mut state = self.state.lock();
@@ -342,7 +392,12 @@ pub struct SemaphorePermit<'a> {
     permits: usize,
 }
 
-impl SemaphorePermit<'_> {
+impl<'a> SemaphorePermit<'a> {
+    /// Permits that have been taken, and belong to nobody else.
+    pub(super) fn of(semaphore: &'a Semaphore, permits: usize) -> Self {
+        SemaphorePermit { semaphore, permits }
+    }
+
     /// How many permits these are.
     pub fn permits(&self) -> usize {
         self.permits

@@ -43,7 +43,8 @@ enum Place {
 /// A waiter's place in a queue, with what it is waiting to get or to give.
 pub(crate) struct Record<T> {
     party: *const Party,
-    epoch: Epoch,
+    /// Changes only when it is armed anew, under the primitive's lock.
+    epoch: Cell<Epoch>,
     /// Under the primitive's lock, while queued.
     next: Cell<Option<NonNull<Record<T>>>>,
     previous: Cell<Option<NonNull<Record<T>>>>,
@@ -69,7 +70,7 @@ impl<T> Record<T> {
     pub(crate) fn sharing(party: &Party, epoch: Epoch, value: Option<T>, kind: usize) -> Self {
         Record {
             party,
-            epoch,
+            epoch: Cell::new(epoch),
             next: Cell::new(None),
             previous: Cell::new(None),
             place: Cell::new(Place::Out),
@@ -77,6 +78,17 @@ impl<T> Record<T> {
             kind,
             _pinned: PhantomPinned,
         }
+    }
+
+    /// Whether a notifier has ended a wait by it, and it is in the hands of its waiter since. Under
+    /// the primitive's lock.
+    pub(crate) fn is_chosen(&self) -> bool {
+        self.place.get() == Place::Chosen
+    }
+
+    /// Whether it is in the queue. Under the primitive's lock.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.place.get() == Place::Queued
     }
 
     fn party(&self) -> &Party {
@@ -128,6 +140,15 @@ impl<T> Waiters<T> {
         self.last = Some(record);
     }
 
+    /// Makes a record wait in a further epoch: it keeps its place if it is still queued, else it goes
+    /// to the end.
+    pub(crate) fn arm(&mut self, record: Pin<&Record<T>>, epoch: Epoch) {
+        record.epoch.set(epoch);
+        if record.place.get() != Place::Queued {
+            self.push(record);
+        }
+    }
+
     /// The first record, left in place.
     #[inline]
     pub(crate) fn peek(&self) -> Option<&Record<T>> {
@@ -177,7 +198,7 @@ impl<T> Waiters<T> {
             self.unlink(record);
             record.place.set(Place::Chosen);
             hand_over(record);
-            if record.party().notify_locked(record.epoch, Outcome::Notified, wakes) {
+            if record.party().notify_locked(record.epoch.get(), Outcome::Notified, wakes) {
                 return true;
             }
             record.place.set(Place::Out);
@@ -201,7 +222,7 @@ impl<T> Waiters<T> {
         self.unlink(record);
         record.place.set(Place::Chosen);
         hand_over(record);
-        let woken = record.party().notify_locked(record.epoch, Outcome::Notified, wakes);
+        let woken = record.party().notify_locked(record.epoch.get(), Outcome::Notified, wakes);
         if !woken {
             record.place.set(Place::Out);
         }
@@ -229,7 +250,7 @@ pub(crate) fn wait<T>(
     relock: impl FnOnce(&mut dyn FnMut(&mut Waiters<T>)),
 ) -> Outcome {
     let party = record.party();
-    sched::wait(party, record.epoch, Waiting::On(ptr::from_ref(resource)), deadline);
+    sched::wait(party, record.epoch.get(), Waiting::On(ptr::from_ref(resource)), deadline);
     let outcome = party.waiter.finish();
     if outcome != Outcome::Notified {
         relock(&mut |queue| {

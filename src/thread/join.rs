@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::task::Poll;
 use std::thread::Result;
 
 use super::Thread;
@@ -12,6 +13,7 @@ use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
 use crate::sched::wait::Outcome;
 use crate::sched::{self, Task, Waiting};
+use crate::task;
 
 /// Owns the right to a fiber's result. Dropping it detaches the fiber.
 ///
@@ -95,6 +97,32 @@ impl<T> JoinHandle<T> {
             Task::release(handle.task);
             result
         }
+    }
+
+    /// [`join`](Self::join) for a [`Resumable`](crate::task::Resumable): pending until the fiber has
+    /// ended, which resumes the task.
+    ///
+    /// # Errors
+    ///
+    /// As for `join`.
+    ///
+    /// # Panics
+    ///
+    /// When the result has been taken by an earlier poll.
+    pub fn poll_join(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<T>> {
+        let task = self.task();
+        if !task.is_done() && task.party.is_left_behind() {
+            // It goes on in the process that forked this one.
+            return Poll::Ready(Err(Box::new(super::Cancelled::NEW)));
+        }
+        // SAFETY: the handle is borrowed uniquely, and what is left behind is counted.
+        if !task.is_done() && unsafe { task.set_joiner(cx.party(), cx.epoch(), false) } {
+            cx.note_join(task, true);
+            return Poll::Pending;
+        }
+        cx.note_join(task, false);
+        // SAFETY: done; `take` sees to it that it is taken once.
+        Poll::Ready(unsafe { task.take() })
     }
 
     #[cold]

@@ -45,7 +45,8 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// # Panics
 ///
 /// With the payload of `f`; else with "a scoped thread panicked" if a fiber did whose handle was
-/// not joined. In both cases after all have ended. Outside a runtime, with a message.
+/// not joined. In both cases after all have ended. Outside a runtime, and on
+/// a task that is no fiber, with a message.
 pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
@@ -53,6 +54,12 @@ where
     assert!(
         Carrier::current().is_some(),
         "pirn::thread::scope was called outside a runtime; call it within pirn::run"
+    );
+    assert!(
+        Carrier::current()
+            .is_some_and(|own| own.current_fiber().is_some() || own.current_task().is_none()),
+        "pirn::thread::scope was called in `resume`, where there is no stack to wait on for its \
+         fibers; spawn a fiber that calls it"
     );
     let scope = Scope { tally: Rc::new(Tally::new()), scope: PhantomData, env: PhantomData };
     // Whatever happens in `f`, nobody may borrow from here any more when we leave.

@@ -44,7 +44,9 @@ NUMBER_BITS = 48
 # to a kind lies one word behind its number.
 NOTHING, SLEEP, PARK, JOIN, SCOPE, TIMER = range(6)
 
-# The lowest three bits of a waiter's word, from here on: its wait has ended (src/sched/wait.rs).
+# The lowest three bits of a waiter's word: it is parked; from here on: its wait has ended
+# (src/sched/word.rs).
+PARKED = 1
 FIRST_OUTCOME = 4
 
 # By architecture: stack pointer, base register, program counter.
@@ -194,8 +196,13 @@ class Fiber:
     def state(self):
         """What it does or waits for, in the words of pirn's own reports."""
         if not self.block:
-            starved = self.task in self.carrier.starved
-            return "waits for a stack" if starved else "has not begun"
+            if self.task in self.carrier.starved:
+                return "waits for a stack"
+            # A task without a stack has begun when it has been in a wait.
+            wait = word(self.task + self.carrier.table.task_wait)
+            if wait == 0:
+                return "has not begun"
+            return "is parked, without a stack" if wait & 7 == PARKED else "is runnable"
         if self.is_running():
             return "is running"
         if self.is_lost():

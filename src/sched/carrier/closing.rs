@@ -39,7 +39,7 @@ impl Carrier {
         // refers to the task when it is gone.
         loop {
             self.take_mail();
-            if self.queue().drain().contains(&Runnable::started(task.fiber.get())) {
+            if self.queue().drain().contains(&task.runnable()) {
                 return;
             }
             self.sleep(Some(Duration::from_millis(1)));
@@ -51,6 +51,9 @@ impl Carrier {
         // SAFETY: registered tasks are alive until they are retired, here or on their own fiber.
         unsafe {
             let ended = task.as_ref();
+            if ended.is_stackless() {
+                return self.drop_stackless(task);
+            }
             let fiber = ended.fiber.get();
             if fiber.is_null() {
                 ended.abandon();

@@ -66,17 +66,17 @@ impl Carrier {
     /// Whether some OS thread could still make a task of this carrier runnable.
     ///
     /// It could through a runtime handle, by unparking a parked task whose `Thread` handle exists,
-    /// and through any primitive; but not if it [sleeps for good](foreign). Two references to a task
-    /// are the runtime's and the join handle's, not a `Thread` handle.
+    /// and through any primitive; but not if it [sleeps for good](foreign).
     pub(super) fn may_be_woken_from_outside(&self) -> bool {
         if !self.mailbox.is_empty() {
             return true;
         }
         let by_somebody = |task: &Task| {
-            // SAFETY: registered tasks are alive, and the fiber is theirs.
-            match unsafe { task.fiber.get().as_ref() }.map(|fiber| fiber.waiting.get()) {
-                Some(Waiting::Park(_)) => task.party.references() > 2,
+            match task.waiting() {
                 Some(Waiting::On(_)) => true,
+                Some(Waiting::Park(_)) => task.has_other_references(),
+                // An unpark resumes it, whatever it waits for.
+                Some(_) if task.is_stackless() => task.has_other_references(),
                 _ => false,
             }
         };

@@ -28,6 +28,7 @@
 mod capture;
 mod closing;
 mod looping;
+mod resuming;
 mod switch;
 mod waiting;
 
@@ -43,7 +44,7 @@ use std::time::Duration;
 use super::bias;
 use super::cancel::Allowance;
 use super::clock::{self, Instant};
-use super::deadlock::Deadlock;
+use super::deadlock::{self, Deadlock};
 use super::debugger::Listing;
 use super::fiber::{Fiber, Waiting};
 use super::foreign;
@@ -54,7 +55,7 @@ use super::queue::{Kind, RunQueue, Runnable};
 use super::registry::Registry;
 use super::runtime::Shared;
 use super::task::Task;
-use super::timer::Timers;
+use super::timer::{TimerKey, Timers};
 use super::wait::{Epoch, Outcome};
 use crate::context::{self, Context, FloatControl, Side, Word};
 use crate::stack::{self, SizeClass, Stack, StackError};
@@ -95,19 +96,21 @@ pub(crate) struct Plan {
     pub(crate) virtual_time: bool,
 }
 
-/// Whom a timer wakes: a fiber, in this wait.
+/// Whom a timer wakes: a task of this carrier, in this wait.
 #[derive(Clone, Copy)]
 struct Alarm {
-    fiber: *const Fiber,
+    party: *const Party,
     epoch: Epoch,
     outcome: Outcome,
 }
 
 /// See the [module documentation](self).
 pub(crate) struct Carrier {
-    /// What runs now; null: the loop. This and the next two are atomic for the watchdog, which sees
+    /// What runs now; null: the loop. This and the next three are atomic for the watchdog, which sees
     /// by them that the carrier makes progress; only this thread writes.
     pub(super) current: AtomicPtr<Fiber>,
+    /// The task without a stack whose code the loop runs; null: none.
+    resumed: AtomicPtr<Task>,
     /// Switches left until the next poll.
     budget: AtomicU32,
     /// Polls so far.
@@ -126,6 +129,8 @@ pub(crate) struct Carrier {
     /// Whether a stack was given back since all of them last tried.
     fed: Cell<bool>,
     closing: Cell<bool>,
+    /// What a call in `resume` would have waited for.
+    refused: Cell<Option<String>>,
     main: Cell<*const Task>,
     main_ended: Cell<bool>,
     /// Where lots begin.
@@ -144,6 +149,8 @@ impl Carrier {
     pub(crate) fn new(shared: Arc<Shared>, plan: Plan) -> Self {
         Carrier {
             current: AtomicPtr::new(ptr::null_mut()),
+            resumed: AtomicPtr::new(ptr::null_mut()),
+            refused: Cell::new(None),
             budget: AtomicU32::new(MAX_POLL_INTERVAL),
             polls: AtomicU32::new(0),
             queue: UnsafeCell::new(RunQueue::new(plan.seed)),
@@ -226,17 +233,29 @@ impl Carrier {
 
     /// Something that changes with every switch, for the watchdog; `None` on the loop.
     pub(crate) fn progress(&self) -> Option<(usize, u32, u32)> {
-        let fiber = self.current.load(Ordering::Relaxed);
-        (!fiber.is_null()).then(|| {
-            (fiber.addr(), self.budget.load(Ordering::Relaxed), self.polls.load(Ordering::Relaxed))
+        let fiber = self.current.load(Ordering::Relaxed).addr();
+        let running = fiber | self.resumed.load(Ordering::Relaxed).addr();
+        (running != 0).then(|| {
+            (running, self.budget.load(Ordering::Relaxed), self.polls.load(Ordering::Relaxed))
         })
     }
 
-    /// The task that runs now; `None` on the loop.
+    /// The task that runs now, on a fiber or resumed; `None` on the loop.
     #[inline(always)]
     pub(crate) fn current_task<'a>(&self) -> Option<&'a Task> {
         // SAFETY: the running fiber and its task are alive.
-        unsafe { Some(&*self.running().as_ref()?.task.get()) }
+        match unsafe { self.running().as_ref() } {
+            // SAFETY: as above.
+            Some(fiber) => Some(unsafe { &*fiber.task.get() }),
+            None => self.resumed_task(),
+        }
+    }
+
+    /// The task without a stack whose code the loop runs, if no fiber runs.
+    #[inline]
+    fn resumed_task<'a>(&self) -> Option<&'a Task> {
+        // SAFETY: it is alive as long as it stands here.
+        unsafe { self.resumed.load(Ordering::Relaxed).as_ref() }
     }
 
     /// The fiber that runs now; `None` on the loop.
@@ -248,12 +267,19 @@ impl Carrier {
     // Making things runnable.
 
     /// Takes a new task, which runs after all that are runnable now.
+    #[inline]
     pub(crate) fn adopt(&self, task: NonNull<Task>) {
         self.registry().add(task);
         self.queue().push(Runnable::fresh(task.as_ptr()));
     }
 
-    /// Puts a fiber that was parked at the end of the queue.
+    /// [`adopt`](Self::adopt), for a task without a stack.
+    pub(crate) fn adopt_stackless(&self, task: NonNull<Task>) {
+        self.registry().add(task);
+        self.queue().push(Runnable::resumable(task.as_ptr()));
+    }
+
+    /// Puts a task that was parked at the end of the queue.
     ///
     /// # Safety
     ///
@@ -261,8 +287,8 @@ impl Carrier {
     #[inline]
     pub(crate) unsafe fn make_runnable(&self, task: *const Task) {
         // SAFETY: a parked task is alive.
-        let fiber = unsafe { (*task).fiber.get() };
-        self.queue().push(Runnable::started(fiber));
+        let runnable = unsafe { (*task).runnable() };
+        self.queue().push(runnable);
     }
 
     // Switching.
@@ -321,10 +347,10 @@ impl Carrier {
         let cancels = self.mailbox.take(|task| {
             // SAFETY: mailed tasks are alive: they have yet to run.
             let sent = unsafe { &*task };
-            if sent.fiber.get().is_null() {
+            if sent.fiber.get().is_null() && !sent.is_stackless() {
                 self.adopt(NonNull::from(sent));
             } else {
-                self.queue().push(Runnable::started(sent.fiber.get()));
+                self.queue().push(sent.runnable());
             }
         });
         for task in cancels {
@@ -335,34 +361,57 @@ impl Carrier {
     fn fire_timers(&self, now: Instant) {
         while let Some(alarm) = self.timers().pop_due(now) {
             self.shared.counters.count_timer();
-            // SAFETY: a fiber takes its timer out before it goes on, so it is still in that wait.
+            // SAFETY: a task takes its timer out before it goes on, so it is still in that wait; and
+            // so is its fiber, if it has one.
             unsafe {
-                (*alarm.fiber).timer.set(None);
-                (*(*alarm.fiber).task.get()).party.notify(alarm.epoch, alarm.outcome);
+                let task = (*alarm.party).as_task();
+                match task.fiber.get().as_ref() {
+                    Some(fiber) => fiber.timer.set(None),
+                    None => drop(task.stackless().and_then(|stackless| stackless.timer.take())),
+                }
+                task.party.notify(alarm.epoch, alarm.outcome);
             }
         }
     }
 
+    /// Sets a timer.
+    fn set_alarm(&self, deadline: Instant, alarm: Alarm) -> TimerKey {
+        let timer = self.timers().insert(deadline, alarm);
+        if self.timers().len() == 1 {
+            // The first one: see soon how fast time passes.
+            let budget = self.budget.load(Ordering::Relaxed).min(FIRST_POLL);
+            self.budget.store(budget, Ordering::Relaxed);
+        }
+        timer
+    }
+
     /// The next fiber to switch to, from a fiber; starts fresh tasks. `None`: switch to the loop.
     ///
-    /// The loop is needed when nothing is runnable, and to get stacks that this thread does not have
-    /// at hand: that takes more stack than a small fiber may have left.
+    /// The loop is needed when nothing is runnable, to resume tasks without a stack, and to get
+    /// stacks that this thread does not have at hand: both may take more stack than a small fiber has
+    /// left.
     #[inline(always)]
     fn next(&self) -> Option<*mut Fiber> {
         let fiber = match self.queue().peek()?.kind() {
             Kind::Started(fiber) => fiber,
             // SAFETY: a queued task is alive.
             Kind::Fresh(task) => Fiber::start(task, unsafe { Stack::acquire_warm((*task).stack) }?),
+            Kind::Resumable(_) => return None,
         };
         self.queue().pop();
         Some(fiber)
     }
 
-    /// The next fiber to switch to, from the loop. `None`: nothing is runnable.
+    /// The next fiber to switch to, from the loop, which gives tasks without a stack their turns
+    /// meanwhile. `None`: nothing is runnable.
     fn next_on_loop(&self) -> Option<*mut Fiber> {
         loop {
             match self.queue().pop()?.kind() {
                 Kind::Started(fiber) => return Some(fiber),
+                // SAFETY: from a reference.
+                Kind::Resumable(task) => {
+                    self.resume(unsafe { NonNull::new_unchecked(task.cast_mut()) });
+                }
                 // SAFETY: a queued task is alive.
                 Kind::Fresh(task) => match Stack::acquire(unsafe { (*task).stack }) {
                     Ok(stack) => return Some(Fiber::start(task, stack)),

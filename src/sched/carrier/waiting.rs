@@ -8,7 +8,7 @@ impl Carrier {
     pub(crate) fn yield_now(&self) {
         let fiber = self.running();
         if fiber.is_null() || thread::panicking() {
-            return;
+            return self.refuse_to_yield();
         }
         self.tick();
         if self.queue().is_empty() {
@@ -49,9 +49,7 @@ impl Carrier {
         let Some((fiber_ref, task)) =
             (unsafe { fiber.as_ref().map(|fiber| (fiber, &*fiber.task.get())) })
         else {
-            // A destructor that runs on the loop while the carrier closes.
-            party::os_thread().waiter.retract(epoch, Outcome::Cancelled);
-            return;
+            return self.call_off_on_loop(epoch, waiting);
         };
         let waiter = &task.party.waiter;
         let mut allowance = Allowance { until: deadline, outcome: Outcome::TimedOut };
@@ -85,13 +83,8 @@ impl Carrier {
             return;
         }
         if let Some(deadline) = limit {
-            let timer = self.timers().insert(deadline, Alarm { fiber, epoch, outcome });
-            fiber_ref.timer.set(Some(timer));
-            if self.timers().len() == 1 {
-                // The first one: see soon how fast time passes.
-                let budget = self.budget.load(Ordering::Relaxed).min(FIRST_POLL);
-                self.budget.store(budget, Ordering::Relaxed);
-            }
+            let alarm = Alarm { party: &raw const task.party, epoch, outcome };
+            fiber_ref.timer.set(Some(self.set_alarm(deadline, alarm)));
         }
         fiber_ref.waiting.set(waiting);
         self.tick();
@@ -106,6 +99,26 @@ impl Carrier {
         fiber_ref.waiting.set(Waiting::Nothing);
         if let Some(timer) = fiber_ref.timer.take() {
             self.timers().cancel(timer);
+        }
+    }
+
+    /// A wait on the loop, which cannot switch away, ends at once: of a destructor that runs there, or
+    /// of a resumable that makes a call which blocks. The latter is then [refused](Self::unwind).
+    #[cold]
+    fn call_off_on_loop(&self, epoch: Epoch, waiting: Waiting) {
+        if self.is_resuming() {
+            self.refused.set(Some(deadlock::wish(waiting)));
+        }
+        let party = self.current_task().map_or_else(party::os_thread, |task| &task.party);
+        party.waiter.retract(epoch, Outcome::Cancelled);
+    }
+
+    /// A yield of what is no fiber, or one that panics.
+    #[cold]
+    fn refuse_to_yield(&self) {
+        if self.is_resuming() {
+            self.refused.set(Some("yields".to_owned()));
+            self.refuse_to_block();
         }
     }
 

@@ -5,7 +5,8 @@
 //! * One of the two queues is empty: whoever would wait takes from, or gives to, the first of the
 //!   other queue instead. (Leaving waiters aside, and a select that would send as well as receive.)
 //! * Receivers wait only while the buffer is empty, senders only while it is full. A rendezvous
-//!   channel's buffer is both, always.
+//!   channel's buffer is both, always; unless a receiver that was handed a value [left without
+//!   it](State::put_back).
 //! * A closed channel has no waiters, and its buffer only shrinks.
 //!
 //! Hence the order of values: a receiver takes the first value of the buffer, which is older than
@@ -63,6 +64,16 @@ impl Public {
     fn new(capacity: usize) -> Self {
         let (receiving, sending) = (Resource::new(&RECEIVE), Resource::new(&SEND));
         Public { receiving, sending, capacity, number: AtomicU32::new(0) }
+    }
+
+    /// What whoever receives waits for.
+    pub(super) fn receiving(&self) -> *const Resource {
+        &raw const self.receiving
+    }
+
+    /// What whoever sends waits for.
+    pub(super) fn sending(&self) -> *const Resource {
+        &raw const self.sending
     }
 
     /// " #3 (capacity 8, full)". Whoever waits finds it `full`, or empty.
@@ -195,9 +206,21 @@ impl<T> State<T> {
         value.into_inner()
     }
 
+    /// Takes back a value that was handed to a receiver who left without it: the next one gets it, or
+    /// it is the first in the buffer again, whatever the capacity.
+    pub(super) fn put_back(&mut self, value: T, wakes: &mut Wakes) {
+        let mut left = Some(value);
+        if !self.receivers.is_empty() {
+            left = left.and_then(|value| self.hand_to_receiver(value, wakes));
+        }
+        if let Some(value) = left {
+            self.buffer.push_front(value);
+        }
+    }
+
     /// A buffer that has been drained and is not worth keeping: to be freed outside the lock.
     #[inline(always)]
-    fn outgrown(&mut self) -> Option<VecDeque<T>> {
+    pub(super) fn outgrown(&mut self) -> Option<VecDeque<T>> {
         (self.buffer.is_empty() && self.buffer.capacity() > KEPT && mem::size_of::<T>() > 0)
             .then(|| mem::take(&mut self.buffer))
     }

@@ -62,6 +62,9 @@ pub(crate) mod core;
 mod error;
 mod iter;
 pub(crate) mod oneshot;
+// A model checker runs the others as they stand, without tasks.
+#[cfg(not(loom))]
+mod poll;
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -214,7 +217,7 @@ impl<T> Sender<T> {
 
     /// Whether the channel holds as many values as it may. A rendezvous channel always is full.
     pub fn is_full(&self) -> bool {
-        self.len() == self.channel.public.capacity
+        self.len() >= self.channel.public.capacity
     }
 
     /// How many values the channel may hold; `None` for any number.
@@ -329,7 +332,7 @@ impl<T> Receiver<T> {
 
     /// Whether the channel holds as many values as it may. A rendezvous channel always is full.
     pub fn is_full(&self) -> bool {
-        self.len() == self.channel.public.capacity
+        self.len() >= self.channel.public.capacity
     }
 
     /// How many values the channel may hold; `None` for any number.

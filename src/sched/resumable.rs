@@ -1,0 +1,483 @@
+//! Tasks without a stack: what runs is an object that is *resumed*, and returns to wait.
+//!
+//! A [`Resumable`] keeps its half-done state in itself. The carrier calls `resume` on its own stack,
+//! from the loop, and never while a fiber runs. The task is otherwise a task like any other: it has
+//! a [`Party`], a place in the run queue, a result that is joined.
+//!
+//! # Waiting
+//!
+//! A blocking call of a fiber has its record on the fiber's stack. A resumable has none, so whatever
+//! it polls in vain leaves a *registration* with the task: a record in the primitive's queue, and a
+//! share in the primitive, which keeps that alive. All registrations of one resume share one epoch,
+//! which begins with the first of them.
+//!
+//! ```text
+//!   resume ─► poll: not ready ─► registration, epoch begun ─► returns Parked
+//!                                                                │ notify, timer, unpark, cancel:
+//!   resume ◄── run queue ◄───────────────────────────────────────┘ claims the epoch, once
+//!     └─► poll again: its record says what came of it, or is armed anew with the next epoch
+//! ```
+//!
+//! A registration stands until it is polled again with success, or until a resume ends in which it
+//! was not polled: then it is [withdrawn](Pollable::withdraw), and what had been handed over goes
+//! to the next in line. One with a past epoch may still be in its queue for a while: it cannot be
+//! claimed, so it counts as leaving there.
+//!
+//! The epochs are those of `park`: an unpark ends them, whatever the task waits for. That is a
+//! resume for nothing, after which polling again is right; and it is what a
+//! [waker](std::task::Waker) needs.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
+use std::pin::Pin;
+use std::ptr::{self, NonNull};
+use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
+
+use super::clock::Instant;
+use super::fiber::Waiting;
+use super::party::{Party, PartyRef};
+use super::resource::Resource;
+use super::task::Task;
+use super::timer::TimerKey;
+use super::wait::{Epoch, Manner, Outcome};
+use crate::sync::waiters::Record;
+use crate::thread::Thread;
+
+/// A computation that keeps its own state, and returns to its caller when it gives way: an
+/// interpreter's thread, a state machine.
+///
+/// See the [module documentation](crate::task) for how it runs and how it waits.
+pub trait Resumable {
+    /// What a join returns.
+    type Output;
+
+    /// Goes on, until it has ended, gives way, or cannot go on before something happens.
+    ///
+    /// It must not block: a call that would have to wait panics. It polls instead, and returns
+    /// [`Step::Parked`] when everything that it could do is pending. A resume may come for nothing;
+    /// polling again is right then. It is not called again after it has returned [`Step::Done`] or
+    /// panicked.
+    fn resume(&mut self, cx: &mut Context<'_>) -> Step<Self::Output>;
+}
+
+/// How a [`Resumable`] came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<T> {
+    /// It has ended, with this value. It is dropped before a join returns that.
+    Done(T),
+    /// It could go on: it is resumed when every other runnable task has had its turn.
+    Yielded,
+    /// It waits for what it has polled in this resume, and for an
+    /// [unpark](crate::thread::Thread::unpark): whichever comes first resumes it.
+    Parked,
+}
+
+/// How far a task without a stack has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Fresh,
+    Begun,
+    /// It is being resumed.
+    Running,
+    /// Its end is being seen to: destructors run, and may not wait.
+    Ending,
+    /// It has ended while somebody woke it: it is retired when its turn comes.
+    Ended,
+}
+
+/// What a task without a stack has instead: lies behind its [`Task`].
+pub(crate) struct Stackless {
+    /// What it is parked for, for reports.
+    waiting: Cell<Waiting>,
+    pub(super) timer: Cell<Option<TimerKey>>,
+    /// The wait that this resume, or the last one, has begun; `NEVER` if there is none.
+    epoch: Cell<Epoch>,
+    first: Cell<Option<NonNull<dyn Registered>>>,
+    pub(super) phase: Cell<Phase>,
+}
+
+impl Stackless {
+    pub(super) fn new() -> Self {
+        Stackless {
+            waiting: Cell::new(Waiting::Nothing),
+            timer: Cell::new(None),
+            epoch: Cell::new(Epoch::NEVER),
+            first: Cell::new(None),
+            phase: Cell::new(Phase::Fresh),
+        }
+    }
+
+    /// What it waits for; `None` while it has not begun.
+    pub(super) fn waiting(&self) -> Option<Waiting> {
+        (self.phase.get() != Phase::Fresh).then(|| self.waiting.get())
+    }
+
+    /// Ends what is left of the last wait: it is about to be resumed, which answers every unpark
+    /// so far.
+    pub(super) fn wake_up(&self, party: &Party) {
+        self.waiting.set(Waiting::Nothing);
+        if self.epoch.replace(Epoch::NEVER) != Epoch::NEVER {
+            party.waiter.finish();
+        }
+        party.waiter.take_token();
+        self.each(|registered| registered.polled.set(false));
+    }
+
+    /// Takes back the wait that this resume has begun, if it has. False: somebody has ended it, so
+    /// the task is in the run queue, or on its way there.
+    pub(super) fn take_back_wait(&self, party: &Party) -> bool {
+        let epoch = self.epoch.get();
+        if epoch != Epoch::NEVER {
+            if !party.waiter.retract(epoch, Outcome::Cancelled) {
+                return false;
+            }
+            party.waiter.finish();
+            self.epoch.set(Epoch::NEVER);
+        }
+        true
+    }
+
+    /// Begins the wait, unless a poll has; and notes what it is for. False: an unpark has come
+    /// already, and the wait is over.
+    pub(super) fn park(&self, party: &Party, waits: &Waits) -> bool {
+        let epoch = self.epoch(party);
+        if party.waiter.has_token() && party.waiter.retract(epoch, Outcome::Notified) {
+            party.waiter.finish();
+            self.epoch.set(Epoch::NEVER);
+            return false;
+        }
+        let mut waiting = None;
+        // The earliest is the last one met: the list is the newest first.
+        self.each(|registered| waiting = Some(Waiting::On(registered.resource)));
+        self.waiting.set(waiting.or(waits.joins.map(Waiting::Join)).unwrap_or(
+            if waits.until.is_far_future() {
+                Waiting::Park(Instant::FAR_FUTURE)
+            } else {
+                Waiting::Sleep(waits.until)
+            },
+        ));
+        true
+    }
+
+    /// The wait that this resume has begun, or begins now.
+    pub(super) fn epoch(&self, party: &Party) -> Epoch {
+        if self.epoch.get() == Epoch::NEVER {
+            self.epoch.set(party.waiter.begin_open(Manner::Parked));
+        }
+        self.epoch.get()
+    }
+
+    fn each(&self, mut f: impl FnMut(&Head)) {
+        let mut at = self.first.get();
+        while let Some(registered) = at {
+            // SAFETY: what is in the list is alive.
+            let head = unsafe { registered.as_ref() }.head();
+            at = head.next.get();
+            f(head);
+        }
+    }
+
+    /// Takes the first registration out for which this holds.
+    fn unlink(&self, which: impl Fn(&Head) -> bool) -> Option<NonNull<dyn Registered>> {
+        let mut place = &self.first;
+        while let Some(registered) = place.get() {
+            // SAFETY: what is in the list is alive, and stays so while `place` is in use.
+            let head = unsafe { registered.as_ref() }.head();
+            if which(head) {
+                place.set(head.next.take());
+                return Some(registered);
+            }
+            place = &head.next;
+        }
+        None
+    }
+
+    /// Withdraws what was not polled since the last [`wake_up`](Self::wake_up).
+    pub(super) fn sweep(&self) {
+        self.withdraw(|head| !head.polled.get());
+    }
+
+    /// It is not resumed again: from here on destructors run. Withdraws everything.
+    pub(super) fn begin_to_end(&self) {
+        self.phase.set(Phase::Ending);
+        self.withdraw_all();
+    }
+
+    /// Withdraws everything.
+    pub(super) fn withdraw_all(&self) {
+        self.withdraw(|_| true);
+    }
+
+    fn withdraw(&self, which: impl Fn(&Head) -> bool) {
+        while let Some(registered) = self.unlink(&which) {
+            // SAFETY: made by `register`, and out of the list.
+            unsafe { <dyn Registered>::withdraw(registered) };
+        }
+    }
+}
+
+impl Drop for Stackless {
+    fn drop(&mut self) {
+        debug_assert!(self.first.get().is_none(), "an ended task has withdrawn everything");
+    }
+}
+
+/// What a poll has seen in this resume, besides what is registered.
+pub(super) struct Waits {
+    /// The earliest instant that it polled.
+    pub(super) until: Instant,
+    /// A task whose end it polled. That wakes it before it is gone.
+    joins: Option<*const Task>,
+}
+
+/// What a [`Resumable`] may ask of the scheduler while it runs, and what it polls with.
+pub struct Context<'a> {
+    task: &'a Task,
+    pub(super) waits: Waits,
+    /// It stays on the carrier.
+    stays: PhantomData<*mut ()>,
+}
+
+impl<'a> Context<'a> {
+    /// For one resume of a task without a stack.
+    pub(super) fn new(task: &'a Task) -> Self {
+        let waits = Waits { until: Instant::FAR_FUTURE, joins: None };
+        Context { task, waits, stays: PhantomData }
+    }
+
+    /// The task itself: its name, its id, and [`unpark`](Thread::unpark), which resumes it.
+    pub fn thread(&self) -> Thread {
+        Thread::of(&self.task.party)
+    }
+
+    /// A waker that resumes the task, from any OS thread, for futures that it polls: see
+    /// [`spawn_future`](crate::task::spawn_future).
+    pub fn waker(&self) -> Waker {
+        waker(PartyRef::share(&self.task.party))
+    }
+
+    /// Whether the task has been [cancelled](crate::thread::JoinHandle::cancel): it may come to an
+    /// end in its own way, but not park any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.task.is_cancelled()
+    }
+
+    /// Ready when this instant has come; else the task is resumed then at the latest.
+    ///
+    /// ```
+    /// use pirn::task::{self, Context, Resumable, Step};
+    /// use pirn::time::{Duration, Instant};
+    ///
+    /// struct Nap(Instant);
+    ///
+    /// impl Resumable for Nap {
+    ///     type Output = ();
+    ///     fn resume(&mut self, cx: &mut Context<'_>) -> Step<()> {
+    ///         if cx.poll_sleep(self.0).is_ready() { Step::Done(()) } else { Step::Parked }
+    ///     }
+    /// }
+    ///
+    /// pirn::run(|| {
+    ///     let start = Instant::now();
+    ///     task::spawn(Nap(start + Duration::from_millis(2))).join().unwrap();
+    ///     assert!(start.elapsed() >= Duration::from_millis(2));
+    /// });
+    /// ```
+    pub fn poll_sleep(&mut self, until: Instant) -> Poll<()> {
+        if until <= Instant::now() {
+            return Poll::Ready(());
+        }
+        self.waits.until = self.waits.until.min(until);
+        Poll::Pending
+    }
+
+    // For the polls of primitives.
+
+    fn stackless(&self) -> &'a Stackless {
+        self.task.stackless().expect("a context is made for a task without a stack")
+    }
+
+    pub(crate) fn party(&self) -> &'a Party {
+        &self.task.party
+    }
+
+    /// The wait that this resume has begun, or begins now.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.stackless().epoch(self.party())
+    }
+
+    /// It waits for the end of this task, or no longer does.
+    pub(crate) fn note_join(&mut self, task: *const Task, pending: bool) {
+        if pending {
+            self.waits.joins = Some(task);
+        } else if self.waits.joins.is_some_and(|noted| ptr::eq(noted, task)) {
+            self.waits.joins = None;
+        }
+    }
+
+    /// What an earlier poll has registered with this resource.
+    pub(crate) fn find<P: Pollable>(&self, resource: *const Resource) -> Option<Registration<P>> {
+        let mut found = None;
+        let mut at = self.stackless().first.get();
+        while let Some(registered) = at {
+            // SAFETY: what is in the list is alive.
+            let head = unsafe { registered.as_ref() }.head();
+            if ptr::eq(head.resource, resource) {
+                head.polled.set(true);
+                found = Some(registered);
+                break;
+            }
+            at = head.next.get();
+        }
+        // The resource belongs to a living primitive, which the registration shares: it is this
+        // one, and a resource stands for one kind of wait, hence one type.
+        found.map(|registered| Registration { entry: registered.cast() })
+    }
+
+    /// Registers with a primitive; the record is in no queue yet. There must be no other
+    /// registration with its resource.
+    pub(crate) fn register<P: Pollable>(
+        &self,
+        primitive: P,
+        value: Option<P::Item>,
+        kind: usize,
+    ) -> Registration<P> {
+        let stackless = self.stackless();
+        let entry = Box::new(Entry {
+            head: Head {
+                next: Cell::new(stackless.first.get()),
+                resource: primitive.resource(),
+                polled: Cell::new(true),
+            },
+            record: Record::sharing(self.party(), Epoch::NEVER, value, kind),
+            primitive,
+        });
+        let entry = NonNull::from(Box::leak(entry));
+        stackless.first.set(Some(entry));
+        Registration { entry }
+    }
+
+    /// Gives a registration up whose record is in no queue and holds nothing.
+    pub(crate) fn settle<P: Pollable>(&self, registration: Registration<P>) {
+        let resource = registration.primitive().resource();
+        if let Some(entry) = self.stackless().unlink(|head| ptr::eq(head.resource, resource)) {
+            // SAFETY: made by `register`, and out of the list; the handle is consumed.
+            drop(unsafe { Box::from_raw(entry.as_ptr()) });
+        }
+    }
+
+    /// Gives a registration up that has not come to its end.
+    pub(crate) fn withdraw<P: Pollable>(&self, registration: Registration<P>) {
+        let resource = registration.primitive().resource();
+        self.stackless().withdraw(|head| ptr::eq(head.resource, resource));
+    }
+}
+
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("thread", &self.thread())
+            .field("cancelled", &self.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A share in a primitive, by which a parked task waits for it.
+pub(crate) trait Pollable: 'static {
+    /// What travels through the records of its queue.
+    type Item: 'static;
+
+    /// What reports ask. Its address stands for this kind of wait for this primitive.
+    fn resource(&self) -> *const Resource;
+
+    /// Takes a record out that may be queued, chosen, or neither, and passes on what had been
+    /// handed over.
+    fn withdraw(&self, record: &Record<Self::Item>);
+}
+
+/// The part of an entry that does not depend on the primitive.
+struct Head {
+    next: Cell<Option<NonNull<dyn Registered>>>,
+    resource: *const Resource,
+    /// In the present resume, or the last one.
+    polled: Cell<bool>,
+}
+
+/// One registration: on the heap, where its record stays.
+struct Entry<P: Pollable> {
+    head: Head,
+    record: Record<P::Item>,
+    primitive: P,
+}
+
+trait Registered {
+    fn head(&self) -> &Head;
+
+    /// # Safety
+    ///
+    /// `this` must come from a box, and be in no list.
+    unsafe fn withdraw_from(&self, this: NonNull<dyn Registered>);
+}
+
+impl dyn Registered {
+    /// # Safety
+    ///
+    /// As for `withdraw_from`.
+    unsafe fn withdraw(this: NonNull<dyn Registered>) {
+        // SAFETY: the contract is passed on.
+        unsafe { this.as_ref().withdraw_from(this) }
+    }
+}
+
+impl<P: Pollable> Registered for Entry<P> {
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    unsafe fn withdraw_from(&self, this: NonNull<dyn Registered>) {
+        self.primitive.withdraw(&self.record);
+        // SAFETY: by the contract; the record is in no queue any more, so nobody else refers to it.
+        drop(unsafe { Box::from_raw(this.as_ptr()) });
+    }
+}
+
+/// Refers to an entry of the task that is being resumed, which lives until it is settled, withdrawn,
+/// or the resume is over.
+pub(crate) struct Registration<P: Pollable> {
+    entry: NonNull<Entry<P>>,
+}
+
+impl<P: Pollable> Registration<P> {
+    fn entry(&self) -> &Entry<P> {
+        // SAFETY: the handle does not outlive the poll that got it, and giving the entry up takes it.
+        unsafe { self.entry.as_ref() }
+    }
+
+    pub(crate) fn record(&self) -> Pin<&Record<P::Item>> {
+        // SAFETY: it stays in its box until it is dropped there.
+        unsafe { Pin::new_unchecked(&self.entry().record) }
+    }
+
+    fn primitive(&self) -> &P {
+        &self.entry().primitive
+    }
+}
+
+/// A waker that unparks, and owns the reference.
+fn waker(party: PartyRef) -> Waker {
+    fn party_of(data: *const ()) -> mem::ManuallyDrop<PartyRef> {
+        // SAFETY: the data of such a waker is a reference that it owns.
+        mem::ManuallyDrop::new(unsafe { PartyRef::from_raw(data.cast()) })
+    }
+    const VTABLE: RawWakerVTable = RawWakerVTable::new(
+        |data| RawWaker::new(PartyRef::clone(&party_of(data)).into_raw().cast(), &VTABLE),
+        |data| mem::ManuallyDrop::into_inner(party_of(data)).unpark(),
+        |data| party_of(data).unpark(),
+        |data| drop(mem::ManuallyDrop::into_inner(party_of(data))),
+    );
+    // SAFETY: the functions keep the contract: a waker is a counted reference, and parties are woken
+    // from any thread.
+    unsafe { Waker::from_raw(RawWaker::new(party.into_raw().cast(), &VTABLE)) }
+}
