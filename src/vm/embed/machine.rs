@@ -76,7 +76,8 @@ impl Builder {
     }
 
     /// How deep calls of script functions may be nested; 200,000 at first. What goes beyond is an
-    /// `Exception` in the script.
+    /// `Exception` in the script, and so is a nesting that would take more memory than the
+    /// [heap](Builder::heap_limit) may, or than 512 MiB; 1 MiB is always there.
     pub fn call_depth(mut self, frames: usize) -> Builder {
         self.limits.depth = frames.max(1);
         self
