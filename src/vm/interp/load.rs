@@ -139,7 +139,7 @@ impl Machine {
             emergency: 0,
             locals: Vec::new(),
             stopped: None,
-            stack_begin: 0,
+            stack_floor: 0,
             function_type: heap_type(function_type),
             buffer: String::new(),
             last_thrown: None,

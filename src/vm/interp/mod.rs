@@ -70,6 +70,8 @@ use super::link::Program;
 use super::native::{Interrupt, Park, States, Word};
 use super::op::Code;
 use super::types::FunctionId;
+use crate::context::stack_pointer;
+use crate::stack::bounds_at;
 
 /// Back-edges and calls of one slice.
 pub(crate) const SLICE: u64 = 1000;
@@ -79,6 +81,9 @@ pub(crate) const DEFAULT_DEPTH: usize = 200_000;
 
 /// Bytes of the native stack that native functions which call the script may take.
 const NATIVE_STACK: usize = 512 << 10;
+
+/// Bytes that are left below them, on the stack of a fiber, for one that calls nobody.
+const NATIVE_RESERVE: usize = 128 << 10;
 
 /// The most words of a segment, whatever the depth: 512 MiB.
 const MOST_WORDS: usize = 1 << 26;
@@ -171,8 +176,8 @@ pub(crate) struct Machine {
     locals: Vec<Word>,
     /// Why a nested run was stopped.
     stopped: Option<Stop>,
-    /// Where the native stack was when the thread began to run.
-    stack_begin: usize,
+    /// The lowest address of the native stack from which native functions may call the script.
+    stack_floor: usize,
     /// The type of all function values.
     function_type: super::heap::TypeIndex,
     /// For texts that are being put together.
@@ -236,7 +241,7 @@ impl Machine {
         assert!(self.thread.is_null(), "one thread at a time");
         self.thread = thread;
         self.last_thrown = None;
-        self.stack_begin = begin_of_stack();
+        self.stack_floor = stack_floor();
         self.shared = self.heap.is_shared();
         self.begin_slice();
         self.enter_thread();
@@ -399,9 +404,16 @@ fn finished(machine: &mut Machine) -> Step {
     machine.leave(Exit::Done(word))
 }
 
-/// An address on the native stack, near its current end.
-#[inline(never)]
-fn begin_of_stack() -> usize {
-    let here = 0u8;
-    std::hint::black_box(&raw const here).addr()
+/// How far down the native stack, from here, native functions may call the script. (The stack of an
+/// OS thread is taken to be large.)
+fn stack_floor() -> usize {
+    let here = stack_pointer();
+    let floor = here.saturating_sub(NATIVE_STACK);
+    match bounds_at(here) {
+        Some(bounds) => {
+            let room = here - bounds.start.min(here);
+            floor.max(here - room + NATIVE_RESERVE.min(room / 2))
+        }
+        None => floor,
+    }
 }

@@ -2,7 +2,8 @@
 
 use super::state::Step;
 use super::thread::Nested;
-use super::{Exit, Machine, NATIVE_STACK, Stop, begin_of_stack, dispatch, stub};
+use super::{Exit, Machine, Stop, dispatch, stub};
+use crate::context::stack_pointer;
 use crate::vm::heap::HeapFull;
 use crate::vm::module::NativeImport;
 use crate::vm::native::{Context, NativeBody, NativeKind, Outcome, Park, Trap, Word};
@@ -116,7 +117,7 @@ impl Machine {
         if self.thread.is_null() {
             return self.call_from_outside(function, arguments);
         }
-        if self.stack_begin.abs_diff(begin_of_stack()) > NATIVE_STACK {
+        if stack_pointer() < self.stack_floor {
             return Err(Trap::exception(
                 "call depth exceeded: too many native functions call the script which calls natives",
             ));

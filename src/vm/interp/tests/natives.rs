@@ -166,6 +166,18 @@ fn calls_back_nested_too_deep_are_an_exception() {
 }
 
 #[test]
+fn calls_back_end_in_an_exception_before_the_stack_of_a_fiber_does() {
+    let nest = || {
+        let mut machine = machine(PROGRAM);
+        let (message, _) = thrown(&mut machine, "nest", &[100_000]);
+        assert!(message.starts_with("call depth exceeded"), "{message}");
+        assert_eq!(int(&mut machine, "nest", &[1]), 9);
+    };
+    let fiber = crate::thread::Builder::new().stack_size(256 << 10);
+    crate::run(|| fiber.spawn(nest).expect("a stack").join().expect("no panic"));
+}
+
+#[test]
 fn no_script_catches_a_stop() {
     let mut machine = machine(PROGRAM);
     assert!(matches!(exit(&mut machine, "stops", &[]), Exit::Stopped(Stop::Requested)));
