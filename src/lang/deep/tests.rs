@@ -58,9 +58,13 @@ fn the_deepest_programs_compile_on_the_stack_of_a_fiber() {
             int id(int x) {{ return x; }}
             int main() {{ int a; bool b; string s; C o; int[] xs = [0];\n{statements}\nreturn a; }}"
         );
-        let program = load(Root::new("main.n", text), &Memory::default());
-        let (module, diagnostics) = compile(&program, &|_| false);
-        (module.is_some(), diagnostics.render(&program.sources, Style { colour: false, limit: 1 }))
+        // What the compiler makes on the way is taken apart on its stack, too.
+        on_deep_stack(|| {
+            let program = load(Root::new("main.n", text), &Memory::default());
+            let (module, diagnostics) = compile(&program, &|_| false);
+            let style = Style { colour: false, limit: 1 };
+            (module.is_some(), diagnostics.render(&program.sources, style))
+        })
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(112 * 1024);
