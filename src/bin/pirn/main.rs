@@ -11,6 +11,7 @@ use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::exit;
+use std::sync::{Mutex, OnceLock};
 
 use args::{Color, Command, Limits};
 use pirn::vm::{Compiler, Error, Program, Vm};
@@ -111,6 +112,10 @@ fn load(file: &Path, color: Color) -> Result<Program, Error> {
     Ok(program)
 }
 
+/// Keeps the machine until the process ends. All output is written, and giving the heap back piece by
+/// piece would only delay the end.
+static LAST: OnceLock<Mutex<Vm>> = OnceLock::new();
+
 fn run(file: &Path, args: Vec<String>, limits: &Limits, color: Color) -> i32 {
     let mut builder = Vm::builder().args(args).gc_stress(limits.gc_stress);
     let out = Stdout(io::stdout());
@@ -135,8 +140,7 @@ fn run(file: &Path, args: Vec<String>, limits: &Limits, color: Color) -> i32 {
     if limits.stats {
         statistics(&vm);
     }
-    // All output is written. Giving the heap back piece by piece would only delay the end.
-    std::mem::forget(vm);
+    let _ = LAST.set(Mutex::new(vm));
     match result {
         Ok(value) => value & 0xff,
         Err(Error::NoFunction(_)) => {
