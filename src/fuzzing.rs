@@ -5,27 +5,41 @@ use crate::lang::diagnostic::Style;
 use crate::lang::loader::Memory;
 use crate::lang::on_deep_stack;
 use crate::lang::units::{Root, load};
+use crate::vm::heap::{Config, Heap};
+use crate::vm::interp::{Exit, Limits, Machine};
+use crate::vm::library::decl;
+use crate::vm::library::streams::Streams;
 use crate::vm::module::{Module, NativeImport};
+use crate::vm::native::{NativeBody, NativeKind};
 use crate::vm::types::{FunctionId, TypeTable};
-use crate::vm::verify::{Library, Natives, verify};
+use crate::vm::verify::{Library, Natives, Verified, verify};
 
-/// Compiles bytes as the source of a program.
+/// Back-edges and calls that a program gets.
+const FUEL: u64 = 300;
+
+/// Functions that are run, of a program with many.
+const MOST_RUNS: usize = 16;
+
+/// Compiles bytes as the source of a program, and runs it for a moment.
 ///
 /// # Panics
 ///
-/// When the front end has a mistake.
+/// When the front end has a mistake; it or what runs the program may harm the process in other ways.
 pub fn front_end(bytes: &[u8]) {
     let others = Memory::default().with("helper", "int twice(int n) { return n * 2; }");
-    on_deep_stack(|| {
+    let module = on_deep_stack(|| {
         let program = load(Root::new("main.n", bytes), &others);
         let (module, diagnostics) = compile(&program, &|_| true);
         let shown = diagnostics.render(&program.sources, Style { colour: false, limit: 100 });
         assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown:?}");
         assert_eq!(module.is_none(), diagnostics.has_errors(), "{shown}");
-        if let Some(error) = module.and_then(|module| verify(module, &Any).err()) {
-            assert!(error.to_string().contains("too intricate"), "{error}");
-        }
+        module
     });
+    let Some(module) = module else { return };
+    match verify(module, &Any) {
+        Ok(verified) => run(verified),
+        Err(error) => assert!(error.to_string().contains("too intricate"), "{error}"),
+    }
 }
 
 /// A host that has whatever native function a program declares.
@@ -38,11 +52,13 @@ impl Natives for Any {
     }
 }
 
-/// Reads bytes as a compiled program, whatever its checksum, and verifies what comes of it.
+/// Reads bytes as a compiled program, whatever its checksum, verifies what comes of it, and runs that
+/// for a moment.
 ///
 /// # Panics
 ///
-/// When the format or the verifier has a mistake.
+/// When the format or the verifier has a mistake; it or what runs the program may harm the process in
+/// other ways.
 pub fn module_bytes(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
     Module::seal(&mut bytes);
@@ -53,5 +69,47 @@ pub fn module_bytes(bytes: &[u8]) {
         for index in 0..functions {
             let _ = verified.maps(FunctionId(index)).references(0);
         }
+        run(verified);
     }
+}
+
+/// Runs the functions that take nothing, each for a moment, with a collection at every safepoint that
+/// allocates.
+fn run(verified: Verified) {
+    let module = verified.module();
+    if !module.natives.iter().all(|import| is_harmless(import, &module.types)) {
+        return;
+    }
+    let parameterless = |&id: &FunctionId| {
+        module.functions[id.0 as usize].signature.params.is_empty() && Some(id) != module.main
+    };
+    let others = (0..module.functions.len() as u32).map(FunctionId).filter(parameterless);
+    let functions: Vec<_> = module.main.into_iter().chain(others).take(MOST_RUNS).collect();
+
+    let config = Config { stress: true, limit: 1 << 20, ..Config::default() };
+    let limits = Limits { depth: 50, fuel: None };
+    let Ok(mut machine) = Machine::new(Heap::new(config).local(), limits) else { return };
+    let mut streams = Streams::default();
+    streams.set_input(Box::new(&b"one 2\n3.5 true"[..]));
+    streams.set_output(Box::new(std::io::sink()), false);
+    streams.set_error(Box::new(std::io::sink()));
+    machine.states.set(streams);
+    let mut resolve = |import: &NativeImport, types: &TypeTable| {
+        let native = decl::import(import, types)?;
+        Some((NativeBody::Function(native.function), native.kind))
+    };
+    let Ok(index) = machine.load(verified, &mut resolve) else { return };
+    for function in functions {
+        machine.set_fuel(Some(FUEL));
+        let function = machine.program.module(index).function(function);
+        let mut thread = machine.start(function, &[]);
+        while let Exit::Yielded | Exit::Paused = machine.run(&mut thread) {}
+    }
+}
+
+/// Whether a function of the library leaves the world outside of the machine as it is.
+fn is_harmless(import: &NativeImport, types: &TypeTable) -> bool {
+    let Some(native) = decl::import(import, types) else { return false };
+    let is_stream = || import.name.starts_with("io.") && !import.name.ends_with("File");
+    native.kind != NativeKind::Blocking || is_stream()
 }
