@@ -233,6 +233,38 @@ fn every_end_and_every_message_is_seen_once_across_os_threads() {
     });
 }
 
+#[test]
+fn an_end_between_the_first_look_and_the_wait_is_not_missed() {
+    const ROUNDS: u32 = if cfg!(debug_assertions) { 4_000 } else { 20_000 };
+    let runtime = Runtime::new().unwrap();
+    let handle = runtime.handle();
+    let done = &AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        // A fiber of another runtime, so that the children end while it begins to wait.
+        let selector = threads.spawn(move || {
+            pirn::run(move || {
+                for round in 0..ROUNDS {
+                    let mut child = Some(handle.spawn(|| {}));
+                    (0..round % 64).for_each(|_| std::hint::spin_loop());
+                    select! {
+                        join(ref mut child) -> ended => ended.unwrap(),
+                        after(HOUR) => unreachable!(),
+                    }
+                }
+            });
+            done.store(1, Ordering::Relaxed);
+        });
+        runtime
+            .run(|| {
+                while done.load(Ordering::Relaxed) == 0 {
+                    thread::yield_now();
+                }
+            })
+            .unwrap();
+        selector.join().unwrap();
+    });
+}
+
 /// A fiber that waits in a select with a `cancelled` arm, and what it says then.
 fn waits_to_be_cancelled(shielded: bool) -> JoinHandle<&'static str> {
     thread::spawn(move || {

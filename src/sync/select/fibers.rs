@@ -67,8 +67,9 @@ impl<H: Joinable> Arm for JoinArm<'_, H> {
         if unsafe { task.set_joiner(party, epoch, false) } {
             self.registered.set(true);
         } else {
-            // It has just ended. If something else has ended the wait already, that will do.
-            party.waiter.retract(epoch, Outcome::Notified);
+            // It has just ended. The wait goes on to where it sleeps, so that it has to be woken like
+            // any other; if something else has ended it already, that will do.
+            party.notify(epoch, Outcome::Notified);
         }
     }
 
