@@ -191,6 +191,18 @@ impl RawMutex {
     pub(super) fn unlock(&self) {
         // Relaxed: we wrote the id, or were handed it; only the bit can change while we hold it.
         let id = self.state.load(Ordering::Relaxed) & !CONTENDED;
+        self.subtract(id);
+    }
+
+    /// [`unlock`](Self::unlock) by somebody who knows under which id it is held.
+    #[inline]
+    fn unlock_held_by(&self, holder: ThreadId) {
+        debug_assert_eq!(self.holder(), Some(holder), "a guard knows the holder");
+        self.subtract(holder.to_bits());
+    }
+
+    #[inline(always)]
+    fn subtract(&self, id: u64) {
         // Release: what we did is visible to the next holder. With waiters the bit stays, and with
         // it everybody out, until one of them is handed the mutex.
         if self.state.fetch_sub(id, Ordering::Release) != id {
@@ -361,7 +373,8 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub(super) fn guard(&self) -> LockResult<MutexGuard<'_, T>> {
         let panicking = std::thread::panicking();
-        let guard = MutexGuard { mutex: self, panicking, stays: PhantomData };
+        let holder = self.raw.own_id();
+        let guard = MutexGuard { mutex: self, holder, panicking, stays: PhantomData };
         if self.poison.get() { Err(PoisonError::new(guard)) } else { Ok(guard) }
     }
 
@@ -380,6 +393,8 @@ impl<T: ?Sized> Mutex<T> {
 #[must_use = "if unused the mutex is given back at once"]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
+    /// What the mutex's word holds: known, it need not be read back from the word just written.
+    holder: ThreadId,
     /// Whether the holder was panicking already when it took the mutex.
     panicking: bool,
     /// Not `Send`.
@@ -418,7 +433,7 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
         if !self.panicking && std::thread::panicking() {
             self.mutex.poison.set();
         }
-        self.mutex.raw.unlock();
+        self.mutex.raw.unlock_held_by(self.holder);
     }
 }
 
