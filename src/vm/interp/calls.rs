@@ -6,7 +6,7 @@
 
 use super::state::{Flow, State};
 use super::tables::Entry;
-use super::{raise, slow, tick};
+use super::{raise, slow, targets, tick};
 use crate::vm::heap::object;
 
 /// Enters a function whose arguments lie at `base + a`.
@@ -66,7 +66,7 @@ pub(super) unsafe fn CallVirtual(s: &mut State) -> Flow {
         let vtable = *(*s.cx).vtables.add(object::type_of(receiver) as usize);
         let entry = *vtable.add(s.b());
         if entry.is_null() {
-            return Flow::Slow(slow::object_method);
+            return Flow::Slow(targets::object_method);
         }
         enter(s, a, entry)
     }
@@ -85,7 +85,7 @@ pub(super) unsafe fn CallInterface(s: &mut State) -> Flow {
         let selector = s.x();
         let cached = (*s.cx).selector_cache.at(ty, selector);
         if (*cached).ty != ty || (*cached).selector != selector {
-            return Flow::Slow(slow::find_selector);
+            return Flow::Slow(targets::find_selector);
         }
         enter(s, a, (*cached).entry)
     }
@@ -93,7 +93,7 @@ pub(super) unsafe fn CallInterface(s: &mut State) -> Flow {
 
 #[inline(always)]
 pub(super) unsafe fn CallFunc(_: &mut State) -> Flow {
-    Flow::Slow(slow::call_function_value)
+    Flow::Slow(targets::call_function_value)
 }
 
 #[inline(always)]

@@ -9,6 +9,7 @@
 //! | `dispatch` | from one instruction to the next |
 //! | `arithmetic`, `jumps`, `calls`, `objects` | the hot code of the instructions |
 //! | `slow` | what they do outside the hot code |
+//! | `targets` | what calls find out late: interface methods, function values |
 //! | `raise`, `throw` | exceptions that instructions raise; the search for handlers |
 //! | `native` | calls of native functions, and their calls back |
 //! | `collect` | the roots of a collection |
@@ -48,6 +49,7 @@ mod raise;
 mod slow;
 mod state;
 mod tables;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -58,8 +60,8 @@ use std::sync::Arc;
 
 pub(crate) use load::LoadError;
 pub(crate) use native::LinkedNative;
-pub(crate) use slow::Entered;
 pub(crate) use state::Step;
+pub(crate) use targets::Entered;
 pub(crate) use thread::Thread;
 pub(crate) use throw::Thrown;
 

@@ -2,7 +2,7 @@
 
 use super::arithmetic::slow;
 use super::state::{Flow, State};
-use super::{raise, slow as paths, throw};
+use super::{raise, slow as paths, targets, throw};
 use crate::vm::heap::object;
 
 #[inline(always)]
@@ -383,12 +383,12 @@ slow! {
     Box = paths::box_word;
     Unbox = paths::unbox;
     Cast = paths::cast;
-    EqFunc = paths::func_eq;
-    NeFunc = paths::func_ne;
-    FuncOf = paths::func_of;
-    Bind = paths::bind;
-    BindVirtual = paths::bind_virtual;
-    BindInterface = paths::bind_interface;
+    EqFunc = targets::func_eq;
+    NeFunc = targets::func_ne;
+    FuncOf = targets::func_of;
+    Bind = targets::bind;
+    BindVirtual = targets::bind_virtual;
+    BindInterface = targets::bind_interface;
     Throw = throw::throw;
     Raise = throw::raise;
 }
