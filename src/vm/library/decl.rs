@@ -136,6 +136,7 @@ const TABLE: &[(&str, NativeKind, NativeFn)] = &[
     ("io.readLine() -> string", Blocking, io::read_line),
     ("io.readLong() -> long", Blocking, io::read_long),
     ("io.readToken() -> string", Blocking, io::read_token),
+    ("io.residentBytes() -> long", Plain, io::resident_bytes),
     ("io.write(text)", Blocking, io::write),
     ("io.writeFile(string, string)", Blocking, fs::write_file),
 

@@ -1,5 +1,6 @@
 //! The package `io`, but for whole files, which are in `fs`.
 
+use std::fs;
 use std::io;
 
 use super::args::{Native, bytes, return_bytes, return_strings};
@@ -17,6 +18,20 @@ pub fn args(cx: &mut Context<'_>) -> Native {
     let result = return_strings(cx, args.iter().map(|arg| arg.as_bytes()));
     cx.state::<Arguments>().0 = args;
     result
+}
+
+/// How much memory of the process is resident; 0 where the system does not tell.
+pub fn resident_bytes(cx: &mut Context<'_>) -> Native {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    cx.set_long(resident_in(&status).unwrap_or(0));
+    Ok(Outcome::Done)
+}
+
+/// The figure in the text of a `status` file, which is in KiB there.
+fn resident_in(status: &str) -> Option<i64> {
+    let figure = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: i64 = figure.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
 }
 
 pub fn print(cx: &mut Context<'_>) -> Native {
@@ -127,4 +142,17 @@ pub fn read_bool(cx: &mut Context<'_>) -> Native {
     let value = parsed(cx, number::parse_bool)?;
     cx.set_bool(value);
     Ok(Outcome::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::resident_in;
+
+    #[test]
+    fn the_resident_memory_is_read_from_the_process_status() {
+        let status = "Name:\tpirn\nVmHWM:\t    9999 kB\nVmRSS:\t    1234 kB\nThreads:\t1\n";
+        assert_eq!(resident_in(status), Some(1234 * 1024));
+        assert_eq!(resident_in("VmRSS:\t many kB\n"), None);
+        assert_eq!(resident_in(""), None);
+    }
 }
