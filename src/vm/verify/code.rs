@@ -9,14 +9,29 @@ use crate::vm::module::{Function, FunctionKind, Module};
 use crate::vm::op::{Code, Op, Operand, Place};
 use crate::vm::types::{ClassId, ExceptionClass, Signature, Type, TypeId, known};
 
-/// Words that the pointer maps of one function take at most.
+/// Words that the pointer maps of a module's functions take at most.
 const MAP_WORDS: usize = 1 << 25;
 
-/// Checks one function.
-pub(super) fn check(module: &Module, kinds: &Kinds<'_>, index: usize) -> Result<(), VerifyError> {
+/// Checks all functions.
+pub(super) fn check(module: &Module, kinds: Kinds<'_>) -> Result<(), VerifyError> {
+    let windows = Windows::new(module);
+    let mut map_words = MAP_WORDS;
+    for index in 0..module.functions.len() {
+        check_function(module, kinds, &windows, index, &mut map_words)?;
+    }
+    Ok(())
+}
+
+fn check_function(
+    module: &Module,
+    kinds: Kinds<'_>,
+    windows: &Windows,
+    index: usize,
+    map_words: &mut usize,
+) -> Result<(), VerifyError> {
     let function = &module.functions[index];
-    let checker = Checker { module, kinds, function };
-    checker.check_frame().map_err(|what| VerifyError::function(module, index, what))?;
+    let checker = Checker { module, kinds, windows, function };
+    checker.check_frame(map_words).map_err(|what| VerifyError::function(module, index, what))?;
     checker.check_tables().map_err(|what| VerifyError::function(module, index, what))?;
     let first_targets: Vec<u32> = function
         .switches
@@ -36,9 +51,23 @@ pub(super) fn check(module: &Module, kinds: &Kinds<'_>, index: usize) -> Result<
     Ok(())
 }
 
-/// How many registers from `a` on a call needs: for arguments, for result and outs.
-pub(super) fn window(signature: &Signature) -> usize {
-    signature.params.len().max(1 + outs(signature))
+/// How many registers from `a` on calls need: for arguments, for result and outs.
+struct Windows {
+    functions: Vec<usize>,
+    natives: Vec<usize>,
+    /// Of interfaces' methods. The receiver comes first.
+    selectors: Vec<usize>,
+}
+
+impl Windows {
+    fn new(module: &Module) -> Windows {
+        let size = |s: &Signature, receiver: usize| (receiver + s.params.len()).max(1 + outs(s));
+        Windows {
+            functions: module.functions.iter().map(|f| size(&f.signature, 0)).collect(),
+            natives: module.natives.iter().map(|n| size(&n.signature, 0)).collect(),
+            selectors: module.types.selectors.iter().map(|s| size(&s.signature, 1)).collect(),
+        }
+    }
 }
 
 /// How many parameters are outs.
@@ -48,14 +77,15 @@ pub(super) fn outs(signature: &Signature) -> usize {
 
 struct Checker<'m> {
     module: &'m Module,
-    kinds: &'m Kinds<'m>,
+    kinds: Kinds<'m>,
+    windows: &'m Windows,
     function: &'m Function,
 }
 
 type Check = Result<(), String>;
 
 impl Checker<'_> {
-    fn check_frame(&self) -> Check {
+    fn check_frame(&self, map_words: &mut usize) -> Check {
         let Function { signature, registers, .. } = self.function;
         let registers = *registers as usize;
         if registers > u16::MAX.into() {
@@ -80,9 +110,9 @@ impl Checker<'_> {
             return Err("has no code, or too much".into());
         }
         // What its pointer maps could take.
-        if (registers / 64 + 1) * self.function.code.len() > MAP_WORDS {
-            return Err("has too much code for so many registers".into());
-        }
+        let words = (registers / 64 + 1) * self.function.code.len();
+        let left = map_words.checked_sub(words);
+        *map_words = left.ok_or("has too much code for so many registers, with those before it")?;
         Ok(())
     }
 
@@ -126,7 +156,7 @@ impl Checker<'_> {
         let types = &self.module.types;
         (ty.0 as usize) < types.len()
             && matches!(types.get(ty), &Type::Class(class)
-                if types.derives(class, ExceptionClass::Exception.class()))
+                if self.kinds.lineage.derives(class, ExceptionClass::Exception.class()))
     }
 
     fn check_instruction(&self, at: usize, code: Code, first_targets: &[u32]) -> Check {
@@ -192,6 +222,7 @@ impl Checker<'_> {
     fn check_special(&self, code: Code, op: Op) -> Check {
         let types = &self.module.types;
         let ty = |place| types.get(TypeId(code.field(place)));
+        let x = code.x() as usize;
         match op {
             Op::DivIntK | Op::ModIntK | Op::DivLongK | Op::ModLongK if code.c() == 0 => {
                 Err("divides by the constant 0".into())
@@ -232,16 +263,9 @@ impl Checker<'_> {
                 let end = usize::from(code.b()) + usize::from(code.c());
                 self.check_registers(end)
             }
-            Op::Call | Op::CallMethod => self.check_call(code, self.signature(code.x())),
-            Op::CallInterface => {
-                let selector = &types.selectors[code.x() as usize].signature;
-                // The receiver comes first.
-                let size = (1 + selector.params.len()).max(1 + outs(selector));
-                self.check_window(code, size)
-            }
-            Op::CallNative => {
-                self.check_call(code, &self.module.natives[code.x() as usize].signature)
-            }
+            Op::Call | Op::CallMethod => self.check_window(code, self.windows.functions[x]),
+            Op::CallInterface => self.check_window(code, self.windows.selectors[x]),
+            Op::CallNative => self.check_window(code, self.windows.natives[x]),
             Op::CallVirtual | Op::CallFunc => self.check_window(code, 1),
             _ => Ok(()),
         }
@@ -258,10 +282,6 @@ impl Checker<'_> {
 
     fn signature(&self, function: u32) -> &Signature {
         &self.module.functions[function as usize].signature
-    }
-
-    fn check_call(&self, code: Code, signature: &Signature) -> Check {
-        self.check_window(code, window(signature))
     }
 
     /// The word below the window takes the return address.

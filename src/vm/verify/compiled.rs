@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
-use super::{Library, Verified, verify};
+use super::flow::Budget;
+use super::{Library, Verified, verify, verify_within};
 use crate::lang::check::check;
 use crate::lang::lower::lower;
 use crate::lang::units::load_path;
@@ -40,6 +41,21 @@ fn all_scripts() -> Vec<PathBuf> {
     scripts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lang"), &mut found);
     found.sort();
     found
+}
+
+#[test]
+fn real_programs_take_little_of_the_work_that_is_allowed() {
+    let mut found = all_scripts();
+    scripts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/scripts"), &mut found);
+    for path in found {
+        let Some(module) = compile(&path) else { continue };
+        let instructions: usize = module.functions.iter().map(|f| f.code.len()).sum();
+        let mut budget = Budget::unlimited();
+        let before = budget.left();
+        verify_within(module, &Library, &mut budget).unwrap();
+        let work = before - budget.left();
+        assert!(work < 50 * instructions as u64, "{path:?}: {work} for {instructions}");
+    }
 }
 
 #[test]

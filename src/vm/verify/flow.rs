@@ -11,29 +11,44 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use super::VerifyError;
 use super::kind::{Kind, Kinds};
 use super::rules::{Registers, Rules};
-use crate::vm::module::{Function, Module};
+use crate::vm::module::{Function, Handler, Module};
 use crate::vm::op::{Code, Op};
 
 /// Registers that are remembered for one function, over all places: of 4 bytes each.
 const MEMORY: usize = 1 << 25;
 
-/// Work that may be spent on all functions of a module together: about half a second.
+/// Work that may be spent on all functions of a module together: in proportion to its instructions,
+/// with something to begin with. A unit is about a nanosecond: a register that is compared, an
+/// instruction that is followed.
 #[derive(Debug)]
 pub(super) struct Budget(u64);
 
 impl Budget {
-    pub(super) fn new() -> Budget {
-        Budget(1 << 28)
+    /// Real programs take about 10 for each instruction.
+    const EACH: u64 = 1 << 12;
+    const LEAST: u64 = 1 << 24;
+    const MOST: u64 = 1 << 28;
+
+    /// For a module with so many instructions.
+    pub(super) fn new(instructions: u64) -> Budget {
+        let work = instructions.saturating_mul(Budget::EACH).saturating_add(Budget::LEAST);
+        Budget(work.min(Budget::MOST))
     }
 
-    /// A budget that is soon used up.
+    /// For what was verified before.
+    pub(super) fn unlimited() -> Budget {
+        Budget(u64::MAX)
+    }
+
+    /// How much is left.
     #[cfg(test)]
-    pub(super) fn small() -> Budget {
-        Budget(1 << 20)
+    pub(super) fn left(&self) -> u64 {
+        self.0
     }
 
     fn spend(&mut self, work: usize) -> Result<(), String> {
@@ -54,6 +69,32 @@ pub(super) struct Flow<'m> {
     /// How many registers may still be remembered.
     memory: usize,
     queue: Queue,
+    /// The function's handlers, by their first instructions.
+    handlers: Vec<Handler>,
+    near: Near,
+}
+
+/// Handlers on the way through a piece of code.
+#[derive(Default)]
+struct Near {
+    /// Those that cover an instruction of the piece, by their first instructions.
+    handlers: Vec<Handler>,
+    /// How many of these begin at the instruction at hand or before.
+    begun: usize,
+    /// Those of them that have not ended.
+    covering: Vec<Handler>,
+}
+
+impl Near {
+    /// Goes on to an instruction.
+    fn reach(&mut self, at: usize) {
+        while let Some(&handler) = self.handlers.get(self.begun).filter(|h| h.first as usize <= at)
+        {
+            self.covering.push(handler);
+            self.begun += 1;
+        }
+        self.covering.retain(|handler| at < handler.end as usize);
+    }
 }
 
 /// Places to go through, lowest first.
@@ -81,7 +122,7 @@ impl<'m> Flow<'m> {
     /// Follows a function whose instructions have been checked one by one.
     pub(super) fn of(
         module: &'m Module,
-        kinds: &'m Kinds<'m>,
+        kinds: Kinds<'m>,
         index: usize,
         budget: &mut Budget,
     ) -> Result<Flow<'m>, VerifyError> {
@@ -92,7 +133,18 @@ impl<'m> Flow<'m> {
         let queue = Queue { heap: BinaryHeap::new(), waiting: vec![false; starts.len()] };
         let reached = vec![None; starts.len()];
         let rules = Rules { module, kinds, function };
-        let mut flow = Flow { rules, places, starts, reached, memory: MEMORY, queue };
+        let mut handlers = function.handlers.clone();
+        handlers.sort_by_key(|handler| handler.first);
+        let mut flow = Flow {
+            rules,
+            places,
+            starts,
+            reached,
+            memory: MEMORY,
+            queue,
+            handlers,
+            near: Near::default(),
+        };
         flow.solve(budget)
             .map_err(|(at, what)| VerifyError::instruction(module, index, at, what))?;
         Ok(flow)
@@ -106,6 +158,7 @@ impl<'m> Flow<'m> {
             registers.kinds.copy_from_slice(self.at(place));
             registers.soil();
             let mut at = self.starts[place] as usize;
+            self.come_near(place, budget).map_err(|what| (at, what))?;
             loop {
                 let goes_on = self.step(at, &mut registers, budget).map_err(|what| (at, what))?;
                 at += 1;
@@ -126,6 +179,18 @@ impl<'m> Flow<'m> {
         self.reached[place].as_deref().unwrap_or_default()
     }
 
+    /// Looks which handlers cover an instruction between a place and the next.
+    fn come_near(&mut self, place: usize, budget: &mut Budget) -> Result<(), String> {
+        let start = self.starts[place];
+        let end = self.starts.get(place + 1).map_or(self.places.len() as u32, |&next| next);
+        let before = self.handlers.partition_point(|handler| handler.first < end);
+        self.near.handlers.clear();
+        self.near.handlers.extend(self.handlers[..before].iter().filter(|h| start < h.end));
+        self.near.begun = 0;
+        self.near.covering.clear();
+        budget.spend(before + 1)
+    }
+
     /// Goes through one instruction and tells whether the next one is reached.
     fn step(
         &mut self,
@@ -133,14 +198,14 @@ impl<'m> Flow<'m> {
         registers: &mut Registers,
         budget: &mut Budget,
     ) -> Result<bool, String> {
-        budget.spend(1)?;
         let function = self.rules.function;
         let code = function.code[at];
         let op = code.op().expect("an operation: checked before");
-        if !function.handlers.is_empty() {
+        if !self.near.handlers.is_empty() {
             self.may_throw(at, code, op, registers, budget)?;
         }
         self.rules.apply(code, registers)?;
+        budget.spend(1 + registers.take_work())?;
         let all = 0..registers.kinds.len();
         if op == Op::Switch {
             let switch = &function.switches[code.x() as usize];
@@ -166,14 +231,10 @@ impl<'m> Flow<'m> {
         registers: &mut Registers,
         budget: &mut Budget,
     ) -> Result<(), String> {
-        let rules = &self.rules;
-        let covers = |first: u32, end: u32| (first as usize..end as usize).contains(&at);
-        budget.spend(rules.function.handlers.len())?;
-        for i in 0..self.rules.function.handlers.len() {
-            let handler = self.rules.function.handlers[i];
-            if !covers(handler.first, handler.end) {
-                continue;
-            }
+        self.near.reach(at);
+        budget.spend(self.near.covering.len())?;
+        for i in 0..self.near.covering.len() {
+            let handler = self.near.covering[i];
             let target = handler.target as usize;
             let register = usize::from(handler.register);
             // At the first instruction of a range everything is new to the handler.
@@ -200,7 +261,7 @@ impl<'m> Flow<'m> {
         &mut self,
         at: usize,
         kinds: &[Kind],
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         budget: &mut Budget,
     ) -> Result<(), String> {
         let place = self.places[at] as usize - 1;
@@ -212,15 +273,16 @@ impl<'m> Flow<'m> {
             self.queue.push(place);
             return Ok(());
         };
-        budget.spend(range.len() + 1)?;
+        let mut work = range.len() + 1;
         let mut risen = false;
         for (there, &here) in there[range.clone()].iter_mut().zip(&kinds[range]) {
             if *there != here {
-                let joined = self.rules.kinds.join(*there, here);
+                let joined = self.rules.kinds.join(*there, here, &mut work);
                 risen |= joined != *there;
                 *there = joined;
             }
         }
+        budget.spend(work)?;
         if risen {
             self.queue.push(place);
         }
@@ -251,15 +313,18 @@ impl<'m> Flow<'m> {
         Ok(())
     }
 
-    /// Shows the registers before each instruction that is reached, in order of the code.
-    pub(super) fn visit(&self, mut see: impl FnMut(usize, &[Kind])) {
+    /// Shows the registers before each instruction that is reached, in order of the code, and which of
+    /// them may be others than the last time.
+    pub(super) fn visit(&self, mut see: impl FnMut(usize, &[Kind], Range<usize>)) {
         let mut registers = self.rules.entry();
         for (place, &start) in self.starts.iter().enumerate() {
             let Some(there) = &self.reached[place] else { continue };
             registers.kinds.copy_from_slice(there);
+            registers.soil();
             let mut at = start as usize;
             loop {
-                see(at, &registers.kinds);
+                see(at, &registers.kinds, registers.written());
+                registers.clean();
                 let code = self.rules.function.code[at];
                 self.rules.apply(code, &mut registers).expect("what was verified");
                 at += 1;

@@ -35,34 +35,70 @@ impl Kind {
     }
 }
 
-/// Kinds in the light of a module's types, all of whose tables have been checked.
+/// How the classes of a module derive from one another.
+///
+/// Classes are numbered by a walk through their trees, a base before what is below it. So the classes
+/// below one have consecutive numbers, and nobody climbs from class to class to compare two.
 #[derive(Debug)]
-pub(super) struct Kinds<'m> {
-    pub(super) types: &'m TypeTable,
-    /// How many classes are above each.
-    depths: Vec<u32>,
+pub(super) struct Lineage {
+    /// For each class its number, and the one behind those of the classes below it.
+    numbers: Vec<(u32, u32)>,
     /// The type of each class or struct, if it has one.
-    class_types: Vec<Option<TypeId>>,
+    types: Vec<Option<TypeId>>,
 }
 
-impl<'m> Kinds<'m> {
-    pub(super) fn new(types: &'m TypeTable) -> Kinds<'m> {
-        let mut depths = Vec::with_capacity(types.classes.len());
-        for class in &types.classes {
-            depths.push(class.base.map_or(0, |base| depths[base.0 as usize] + 1));
+impl Lineage {
+    /// Of a table in which every class comes after its base, and types name classes that exist.
+    pub(super) fn new(types: &TypeTable) -> Lineage {
+        let base = |i: usize| types.classes[i].base.map(|base| base.0 as usize);
+        // How many classes there are from each one down.
+        let mut sizes = vec![1; types.classes.len()];
+        for i in (0..sizes.len()).rev() {
+            if let Some(base) = base(i) {
+                sizes[base] += sizes[i];
+            }
         }
-        let mut class_types = vec![None; types.classes.len()];
+        // The number that the next class right below each one gets.
+        let mut next = Vec::with_capacity(sizes.len());
+        let mut next_root = 0;
+        let mut numbers = Vec::with_capacity(sizes.len());
+        for (i, &size) in sizes.iter().enumerate() {
+            let number = match base(i) {
+                Some(base) => &mut next[base],
+                None => &mut next_root,
+            };
+            let first = *number;
+            *number += size;
+            next.push(first + 1);
+            numbers.push((first, first + size));
+        }
+        let mut class_types = vec![None; sizes.len()];
         for (i, ty) in types.types().iter().enumerate() {
             if let Type::Class(class) | Type::Struct(class) = ty {
                 class_types[class.0 as usize] = Some(TypeId(i as u32));
             }
         }
-        Kinds { types, depths, class_types }
+        Lineage { numbers, types: class_types }
     }
 
+    /// Whether a class is another one or derives from it.
+    pub(super) fn derives(&self, class: ClassId, from: ClassId) -> bool {
+        let (first, end) = self.numbers[from.0 as usize];
+        (first..end).contains(&self.numbers[class.0 as usize].0)
+    }
+}
+
+/// Kinds in the light of a module's types, all of whose tables have been checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kinds<'m> {
+    pub(super) types: &'m TypeTable,
+    pub(super) lineage: &'m Lineage,
+}
+
+impl Kinds<'_> {
     /// The type of a class or struct, if the table has it.
     pub(super) fn class_type(&self, class: ClassId) -> Option<TypeId> {
-        self.class_types[class.0 as usize]
+        self.lineage.types[class.0 as usize]
     }
 
     /// The kind of a value of a type.
@@ -96,14 +132,15 @@ impl<'m> Kinds<'m> {
             return true;
         }
         match (self.types.get(from), self.types.get(to)) {
-            (&Type::Class(class), &Type::Class(base)) => self.types.derives(class, base),
+            (&Type::Class(class), &Type::Class(base)) => self.lineage.derives(class, base),
             (_, Type::Object | Type::Interface(_)) => self.is_object(from),
             _ => false,
         }
     }
 
-    /// What a register holds where two ways meet.
-    pub(super) fn join(&self, one: Kind, other: Kind) -> Kind {
+    /// What a register holds where two ways meet. Adds to `work` how many classes it went up from the
+    /// first.
+    pub(super) fn join(&self, one: Kind, other: Kind, work: &mut usize) -> Kind {
         if one == other {
             return one;
         }
@@ -116,30 +153,22 @@ impl<'m> Kinds<'m> {
         }
         let (Some(a), Some(b)) = (one.ty(), other.ty()) else { return Kind::ANY };
         match (self.types.get(a), self.types.get(b)) {
-            (&Type::Class(a), &Type::Class(b)) => self.common_base(a, b),
+            (&Type::Class(a), &Type::Class(b)) => self.common_base(a, b, work),
             _ if self.is_object(a) && self.is_object(b) => Kind::OBJECT,
             _ => Kind::ANY,
         }
     }
 
-    fn common_base(&self, mut a: ClassId, mut b: ClassId) -> Kind {
-        while a != b {
-            let (depth_a, depth_b) = (self.depths[a.0 as usize], self.depths[b.0 as usize]);
-            let up = |class: ClassId| self.types.class(class).base;
-            if depth_a >= depth_b {
-                let Some(base) = up(a) else { return Kind::OBJECT };
-                a = base;
-            } else {
-                let Some(base) = up(b) else { return Kind::OBJECT };
-                b = base;
-            }
-        }
-        // A class that no type names is passed over: nothing could ask for it.
-        let mut class = Some(a);
+    /// A class that no type names is passed over: nothing could ask for it.
+    fn common_base(&self, one: ClassId, other: ClassId, work: &mut usize) -> Kind {
+        let mut class = Some(one);
         while let Some(id) = class {
-            if let Some(ty) = self.class_type(id) {
+            if self.lineage.derives(other, id)
+                && let Some(ty) = self.class_type(id)
+            {
                 return Kind::reference(ty);
             }
+            *work += 1;
             class = self.types.class(id).base;
         }
         Kind::OBJECT

@@ -21,6 +21,8 @@ use super::library::decl;
 use super::module::{Module, NativeImport};
 use super::types::{FunctionId, TypeTable};
 
+#[cfg(test)]
+mod bounds;
 mod code;
 #[cfg(test)]
 mod compiled;
@@ -35,12 +37,14 @@ mod tests;
 
 pub(crate) use error::VerifyError;
 use flow::{Budget, Flow};
+use kind::{Kinds, Lineage};
 pub(crate) use maps::Maps;
 
 /// A module that may run.
 #[derive(Debug)]
 pub(crate) struct Verified {
     module: Module,
+    lineage: Lineage,
     maps: Box<[OnceLock<Maps>]>,
     /// Whether local variables in scope are kept alive.
     keeps_locals: bool,
@@ -66,32 +70,31 @@ impl Natives for Library {
 ///
 /// # Errors
 ///
-/// [`VerifyError`] with the first rule that is broken. A module that is too large or intricate to be
-/// verified in about half a second is refused as well.
+/// [`VerifyError`] with the first rule that is broken. A module whose verification takes far more work
+/// than that of programs of its size, or half a second, is refused as well.
 pub(crate) fn verify(module: Module, natives: &dyn Natives) -> Result<Verified, VerifyError> {
-    verify_within(module, natives, Budget::new())
+    let instructions = module.functions.iter().map(|f| f.code.len() as u64).sum();
+    verify_within(module, natives, &mut Budget::new(instructions))
 }
 
 fn verify_within(
     module: Module,
     natives: &dyn Natives,
-    mut budget: Budget,
+    budget: &mut Budget,
 ) -> Result<Verified, VerifyError> {
-    tables::check(&module, natives)?;
-    let kinds = kind::Kinds::new(&module.types);
+    let lineage = tables::check(&module, natives)?;
+    let kinds = Kinds { types: &module.types, lineage: &lineage };
+    code::check(&module, kinds)?;
     for index in 0..module.functions.len() {
-        code::check(&module, &kinds, index)?;
+        Flow::of(&module, kinds, index, budget)?;
     }
-    for index in 0..module.functions.len() {
-        Flow::of(&module, &kinds, index, &mut budget)?;
-    }
-    Ok(Verified::new(module))
+    Ok(Verified::new(module, lineage))
 }
 
 impl Verified {
-    fn new(module: Module) -> Verified {
+    fn new(module: Module, lineage: Lineage) -> Verified {
         let maps = module.functions.iter().map(|_| OnceLock::new()).collect();
-        Verified { module, maps, keeps_locals: false }
+        Verified { module, lineage, maps, keeps_locals: false }
     }
 
     /// Keeps local variables alive as long as they are in scope, so that a debugger can show them.
@@ -109,12 +112,14 @@ impl Verified {
     /// The pointer maps of a function. They are made at the first call, by whichever thread that is.
     pub(crate) fn maps(&self, function: FunctionId) -> &Maps {
         let index = function.0 as usize;
-        self.maps[index].get_or_init(|| Maps::of(&self.module, index, self.keeps_locals))
+        let kinds = Kinds { types: &self.module.types, lineage: &self.lineage };
+        self.maps[index].get_or_init(|| Maps::of(&self.module, kinds, index, self.keeps_locals))
     }
 
     /// Takes a module on trust, for tests of what comes after the verifier.
     #[cfg(test)]
     pub(crate) fn trusted(module: Module) -> Verified {
-        Verified::new(module)
+        let lineage = Lineage::new(&module.types);
+        Verified::new(module, lineage)
     }
 }

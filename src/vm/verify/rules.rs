@@ -1,7 +1,6 @@
 //! What each instruction asks of the registers that it reads, and what it leaves in those that it
 //! writes.
 
-use super::code::outs;
 use super::kind::{Kind, Kinds};
 use super::tables::object_signature;
 use crate::vm::module::{Function, Module};
@@ -17,12 +16,14 @@ pub(super) struct Registers {
     /// The registers written since [`Registers::clean`] lie between these.
     first_written: usize,
     end_written: usize,
+    /// Work that instructions took beyond that of any instruction.
+    work: usize,
 }
 
 impl Registers {
     pub(super) fn new(count: usize) -> Registers {
         let kinds = vec![Kind::UNREADABLE; count];
-        Registers { kinds, first_written: 0, end_written: count }
+        Registers { kinds, first_written: 0, end_written: count, work: 0 }
     }
 
     fn get(&self, register: u16) -> Kind {
@@ -37,6 +38,8 @@ impl Registers {
 
     /// A call has been there.
     fn lose_from(&mut self, register: usize) {
+        // Several at once.
+        self.work += (self.kinds.len() - register) / 8;
         self.kinds[register..].fill(Kind::UNREADABLE);
         self.first_written = self.first_written.min(register);
         self.end_written = self.kinds.len();
@@ -54,6 +57,11 @@ impl Registers {
         self.end_written = self.kinds.len();
     }
 
+    /// The work that instructions took, beyond that of any instruction, since the last call.
+    pub(super) fn take_work(&mut self) -> usize {
+        std::mem::take(&mut self.work)
+    }
+
     /// A range that has all registers that were written.
     pub(super) fn written(&self) -> std::ops::Range<usize> {
         self.first_written.min(self.end_written)..self.end_written
@@ -63,7 +71,7 @@ impl Registers {
 /// The rules, for the instructions of one function.
 pub(super) struct Rules<'m> {
     pub(super) module: &'m Module,
-    pub(super) kinds: &'m Kinds<'m>,
+    pub(super) kinds: Kinds<'m>,
     pub(super) function: &'m Function,
 }
 
@@ -199,6 +207,8 @@ impl<'m> Rules<'m> {
             Op::TextNext => {
                 registers.set(a, Kind::WORD);
                 registers.set(code.c().into(), Kind::WORD);
+                // What lies between is taken as written.
+                registers.work += code.a().abs_diff(code.c()) as usize;
             }
             Op::ConcatMany => {
                 for register in code.b()..code.b() + code.c() {
@@ -208,6 +218,7 @@ impl<'m> Rules<'m> {
                     }
                 }
                 registers.set(a, Kind::STRING);
+                registers.work += usize::from(code.c());
             }
             Op::WordText => registers.set(a, Kind::STRING),
             Op::Box => {
@@ -325,30 +336,37 @@ impl<'m> Rules<'m> {
     }
 
     /// The type of the value that an instruction makes of a function.
-    fn function_value(&self, code: Code, op: Op, registers: &Registers) -> Result<TypeId, String> {
-        let signature = match op {
-            Op::FuncOf => self.signature(FunctionId(code.x())).clone(),
+    fn function_value(
+        &self,
+        code: Code,
+        op: Op,
+        registers: &mut Registers,
+    ) -> Result<TypeId, String> {
+        let (params, result) = match op {
+            Op::FuncOf => self.signature(FunctionId(code.x())),
             Op::Bind => {
-                let signature = self.signature(FunctionId(code.c().into()));
-                self.store(registers, code.b().into(), signature.params[0].ty)?;
-                without_receiver(signature)
+                let (params, result) = self.signature(FunctionId(code.c().into()));
+                self.store(registers, code.b().into(), params[0].ty)?;
+                (&params[1..], result)
             }
             Op::BindVirtual => self.virtual_signature(registers, code.b(), code.c())?,
             _ => {
                 self.object(registers, code.b())?;
-                self.selector(SelectorId(code.c().into())).clone()
+                self.selector(SelectorId(code.c().into()))
             }
         };
+        registers.work += params.len();
+        let signature = Signature { params: params.to_vec(), result };
         let ty = self.module.types.find(&Type::Func(signature));
         ty.ok_or_else(|| "the table has no type for the function value".to_string())
     }
 
-    fn signature(&self, function: FunctionId) -> &'m Signature {
-        &self.module.functions[function.0 as usize].signature
+    fn signature(&self, function: FunctionId) -> Parts<'m> {
+        parts(&self.module.functions[function.0 as usize].signature)
     }
 
-    fn selector(&self, selector: SelectorId) -> &'m Signature {
-        &self.module.types.selectors[selector.0 as usize].signature
+    fn selector(&self, selector: SelectorId) -> Parts<'m> {
+        parts(&self.module.types.selectors[selector.0 as usize].signature)
     }
 
     /// That methods can be looked up in what a register holds.
@@ -366,7 +384,7 @@ impl<'m> Rules<'m> {
         registers: &Registers,
         register: u16,
         slot: u16,
-    ) -> Result<Signature, String> {
+    ) -> Result<Parts<'m>, String> {
         let ty = self.object(registers, register)?;
         let slot = usize::from(slot);
         if slot < 3 {
@@ -377,48 +395,49 @@ impl<'m> Rules<'m> {
         };
         let class = self.module.types.class(class);
         match class.vtable.get(slot) {
-            Some(&Method::Script(function)) => Ok(without_receiver(self.signature(function))),
+            Some(&Method::Script(function)) => {
+                let (params, result) = self.signature(function);
+                Ok((&params[1..], result))
+            }
             _ => Err(format!("{} has no slot {slot}", class.name)),
         }
     }
 
     fn call(&self, code: Code, op: Op, registers: &mut Registers) -> Check {
         let a = usize::from(code.a());
-        // What the arguments behind the receiver are, if the signature does not name the receiver.
-        let behind;
-        let (first, signature) = match op {
+        // The first register that the signature speaks of: it may not name the receiver.
+        let (first, (params, result)) = match op {
             Op::Call | Op::CallMethod => (a, self.signature(FunctionId(code.x()))),
-            Op::CallNative => (a, &self.module.natives[code.x() as usize].signature),
-            Op::CallVirtual => {
-                behind = self.virtual_signature(registers, code.a(), code.b())?;
-                (a + 1, &behind)
-            }
+            Op::CallNative => (a, parts(&self.module.natives[code.x() as usize].signature)),
+            Op::CallVirtual => (a + 1, self.virtual_signature(registers, code.a(), code.b())?),
             Op::CallInterface => {
                 self.object(registers, code.a())?;
                 (a + 1, self.selector(SelectorId(code.x())))
             }
-            _ => (a + 1, self.ty_of(registers, code.b(), "a function value", func)?),
+            _ => (a + 1, parts(self.ty_of(registers, code.b(), "a function value", func)?)),
         };
-        let outs = outs(signature);
-        let end = (first + signature.params.len()).max(a + 1 + outs);
+        registers.work += params.len();
+        let outs = || params.iter().filter(|param| param.out);
+        let end = (first + params.len()).max(a + 1 + outs().count());
         if end > registers.kinds.len() {
             return Err("the window goes beyond the registers".into());
         }
-        for (i, param) in signature.params.iter().enumerate() {
+        for (i, param) in params.iter().enumerate() {
             self.store(registers, first + i, param.ty)?;
         }
         registers.lose_from(a - 1);
-        if signature.result != known::VOID {
-            registers.set(a, self.kinds.of(signature.result));
+        if result != known::VOID {
+            registers.set(a, self.kinds.of(result));
         }
-        for (i, param) in signature.params.iter().filter(|param| param.out).enumerate() {
+        for (i, param) in outs().enumerate() {
             registers.set(a + 1 + i, self.kinds.of(param.ty));
         }
         Ok(())
     }
 
-    fn leave(&self, code: Code, op: Op, registers: &Registers) -> Check {
+    fn leave(&self, code: Code, op: Op, registers: &mut Registers) -> Check {
         let signature = &self.function.signature;
+        registers.work += signature.params.len();
         if op == Op::Return {
             self.store(registers, code.a().into(), signature.result)?;
         }
@@ -461,7 +480,9 @@ fn func(ty: &Type) -> Option<&Signature> {
     }
 }
 
-fn without_receiver(signature: &Signature) -> Signature {
-    let params: Vec<Param> = signature.params[1..].to_vec();
-    Signature { params, result: signature.result }
+/// Parameters and result of a signature, where it may be without the receiver.
+type Parts<'m> = (&'m [Param], TypeId);
+
+fn parts(signature: &Signature) -> Parts<'_> {
+    (&signature.params, signature.result)
 }

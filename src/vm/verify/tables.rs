@@ -3,8 +3,10 @@
 //! Later steps index the tables without tests of their own and walk up bases, into structs and down
 //! types without fear of circles: this is where they get the right to.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use super::kind::Lineage;
 use super::{Natives, VerifyError};
 use crate::vm::module::Module;
 use crate::vm::types::{
@@ -18,24 +20,27 @@ const MEMBERS: usize = u16::MAX as usize + 1;
 static PREFIX: LazyLock<TypeTable> = LazyLock::new(TypeTable::new);
 
 /// The signature, without the receiver, of a slot that every class has.
-pub(super) fn object_signature(slot: usize) -> Signature {
-    let param = Param { ty: known::OBJECT, out: false };
+pub(super) fn object_signature(slot: usize) -> (&'static [Param], TypeId) {
+    const OTHER: &[Param] = &[Param { ty: known::OBJECT, out: false }];
     match slot {
-        0 => Signature { params: vec![param], result: known::INT },
-        1 => Signature { params: Vec::new(), result: known::INT },
-        _ => Signature { params: Vec::new(), result: known::STRING },
+        0 => (OTHER, known::INT),
+        1 => (&[], known::INT),
+        _ => (&[], known::STRING),
     }
 }
 
 /// Checks the tables of types, classes, natives and functions, but not what is in the functions.
-pub(super) fn check(module: &Module, natives: &dyn Natives) -> Result<(), VerifyError> {
+/// Returns how the classes are related.
+pub(super) fn check(module: &Module, natives: &dyn Natives) -> Result<Lineage, VerifyError> {
     let tables = Tables { module, types: &module.types };
     tables.check_types()?;
     tables.check_signatures()?;
     tables.check_bases()?;
+    let lineage = Lineage::new(&module.types);
+    let methods = Methods::new(module);
     for index in 0..module.types.classes.len() {
-        tables
-            .check_class(index)
+        Class { tables: &tables, lineage: &lineage, methods: &methods, index }
+            .check()
             .map_err(|what| VerifyError::new(module, tables.class_place(index), what))?;
     }
     tables.check_structs()?;
@@ -49,7 +54,40 @@ pub(super) fn check(module: &Module, natives: &dyn Natives) -> Result<(), Verify
             ));
         }
     }
-    tables.check_main()
+    tables.check_main()?;
+    Ok(lineage)
+}
+
+/// Numbers for signatures without the receiver, equal ones for equal signatures: many slots of many
+/// classes may name one function, whose parameters are looked at once.
+struct Methods {
+    /// By function. One without a receiver has the number of no signature.
+    functions: Vec<usize>,
+    selectors: Vec<usize>,
+    /// Of the slots that every class has.
+    object: [usize; 3],
+}
+
+impl Methods {
+    fn new(module: &Module) -> Methods {
+        let mut numbers = HashMap::<(&[Param], TypeId), usize>::new();
+        let mut number = |params, result| {
+            let next = numbers.len();
+            *numbers.entry((params, result)).or_insert(next)
+        };
+        let object = [0, 1, 2].map(|slot| {
+            let (params, result) = object_signature(slot);
+            number(params, result)
+        });
+        let selectors = module.types.selectors.iter();
+        let selectors =
+            selectors.map(|s| number(&s.signature.params, s.signature.result)).collect();
+        let functions = module.functions.iter().map(|function| {
+            let Signature { params, result } = &function.signature;
+            params.get(1..).map_or(usize::MAX, |params| number(params, *result))
+        });
+        Methods { functions: functions.collect(), selectors, object }
+    }
 }
 
 struct Tables<'m> {
@@ -171,43 +209,6 @@ impl Tables<'_> {
         Ok(())
     }
 
-    fn check_class(&self, index: usize) -> Check {
-        let class = &self.types.classes[index];
-        if class.fields.len() > MEMBERS || class.vtable.len() > MEMBERS {
-            return Err(format!("has more than {MEMBERS} fields or virtual methods"));
-        }
-        class.fields.iter().try_for_each(|field| self.check_value_type(field.ty))?;
-        if class.is_struct {
-            let plain = class.base.is_none()
-                && class.vtable.is_empty()
-                && class.selectors.is_empty()
-                && class.interfaces.is_empty();
-            return if plain { Ok(()) } else { Err("is a struct with base or methods".into()) };
-        }
-        if let Some(base) = class.base {
-            self.check_inherited(class, self.types.class(base))?;
-        }
-        if class.vtable.len() < 3 {
-            return Err("lacks the virtual methods of every class".into());
-        }
-        for (slot, method) in class.vtable.iter().enumerate() {
-            self.check_slot(index, slot, method)?;
-        }
-        for &(selector, function) in &class.selectors {
-            let Some(def) = self.types.selectors.get(selector.0 as usize) else {
-                return Err("implements a selector that does not exist".into());
-            };
-            let signature = self.method(index, function)?;
-            if !same(&signature.params[1..], signature.result, &def.signature) {
-                return Err(format!("implements {} with another signature", def.name));
-            }
-        }
-        if class.interfaces.iter().any(|i| i.0 as usize >= self.types.interfaces.len()) {
-            return Err("implements an interface that does not exist".into());
-        }
-        Ok(())
-    }
-
     /// A class comes after its base, and not too deep below `Object`.
     fn check_bases(&self) -> Result<(), VerifyError> {
         let mut depths = Vec::with_capacity(self.types.classes.len());
@@ -224,66 +225,6 @@ impl Tables<'_> {
             depths.push(depth.map_err(|what| self.error(self.class_place(i), what))?);
         }
         Ok(())
-    }
-
-    fn check_inherited(&self, class: &ClassDef, base: &ClassDef) -> Check {
-        let inherited = class.fields.get(..base.fields.len()).unwrap_or_default();
-        if inherited.len() != base.fields.len()
-            || inherited.iter().zip(&base.fields).any(|(own, from)| own.ty != from.ty)
-        {
-            return Err("does not begin with the fields of its base".into());
-        }
-        if class.vtable.len() < base.vtable.len() {
-            return Err("lacks virtual methods of its base".into());
-        }
-        Ok(())
-    }
-
-    /// A slot has one signature in a class and all below it.
-    fn check_slot(&self, index: usize, slot: usize, method: &Method) -> Check {
-        let class = &self.types.classes[index];
-        let above = class.base.and_then(|base| self.types.class(base).vtable.get(slot));
-        let Method::Script(function) = *method else {
-            return if slot < 3 { Ok(()) } else { Err(format!("has nothing in slot {slot}")) };
-        };
-        if above == Some(method) {
-            // Checked there; a receiver of the base is one of ours.
-            return Ok(());
-        }
-        let signature = self.method(index, function)?;
-        let fits = match above {
-            _ if slot < 3 => {
-                same(&signature.params[1..], signature.result, &object_signature(slot))
-            }
-            Some(&Method::Script(id)) => {
-                let other = &self.module.functions[id.0 as usize].signature;
-                signature.result == other.result && signature.params[1..] == other.params[1..]
-            }
-            _ => true,
-        };
-        if !fits {
-            let name = &self.module.functions[function.0 as usize].name;
-            return Err(format!("overrides slot {slot} by {name}, which has another signature"));
-        }
-        Ok(())
-    }
-
-    /// The signature of a function as a method of a class: the receiver is the class or a base.
-    fn method(&self, class: usize, function: FunctionId) -> Result<&Signature, String> {
-        let Some(def) = self.module.functions.get(function.0 as usize) else {
-            return Err(format!("has function #{} as method, which does not exist", function.0));
-        };
-        let takes = |param: &Param| match self.types.get(param.ty) {
-            Type::Object => !param.out,
-            &Type::Class(receiver) => {
-                !param.out && self.types.derives(ClassId(class as u32), receiver)
-            }
-            _ => false,
-        };
-        match def.signature.params.first() {
-            Some(param) if takes(param) => Ok(&def.signature),
-            _ => Err(format!("has {} as method, which takes no such receiver", def.name)),
-        }
     }
 
     /// No struct contains itself, and no object is made of too many structs.
@@ -362,6 +303,111 @@ impl Tables<'_> {
     }
 }
 
+/// One class, of tables whose types and bases are as they should be.
+struct Class<'m> {
+    tables: &'m Tables<'m>,
+    lineage: &'m Lineage,
+    methods: &'m Methods,
+    index: usize,
+}
+
+impl Class<'_> {
+    fn class(&self) -> &ClassDef {
+        &self.tables.types.classes[self.index]
+    }
+
+    fn check(&self) -> Check {
+        let class = self.class();
+        if class.fields.len() > MEMBERS || class.vtable.len() > MEMBERS {
+            return Err(format!("has more than {MEMBERS} fields or virtual methods"));
+        }
+        class.fields.iter().try_for_each(|field| self.tables.check_value_type(field.ty))?;
+        if class.is_struct {
+            let plain = class.base.is_none()
+                && class.vtable.is_empty()
+                && class.selectors.is_empty()
+                && class.interfaces.is_empty();
+            return if plain { Ok(()) } else { Err("is a struct with base or methods".into()) };
+        }
+        if let Some(base) = class.base {
+            self.check_inherited(class, self.tables.types.class(base))?;
+        }
+        if class.vtable.len() < 3 {
+            return Err("lacks the virtual methods of every class".into());
+        }
+        for (slot, method) in class.vtable.iter().enumerate() {
+            self.check_slot(slot, method)?;
+        }
+        for &(selector, function) in &class.selectors {
+            let Some(def) = self.tables.types.selectors.get(selector.0 as usize) else {
+                return Err("implements a selector that does not exist".into());
+            };
+            if self.method(function)? != self.methods.selectors[selector.0 as usize] {
+                return Err(format!("implements {} with another signature", def.name));
+            }
+        }
+        if class.interfaces.iter().any(|i| i.0 as usize >= self.tables.types.interfaces.len()) {
+            return Err("implements an interface that does not exist".into());
+        }
+        Ok(())
+    }
+
+    fn check_inherited(&self, class: &ClassDef, base: &ClassDef) -> Check {
+        let inherited = class.fields.get(..base.fields.len()).unwrap_or_default();
+        if inherited.len() != base.fields.len()
+            || inherited.iter().zip(&base.fields).any(|(own, from)| own.ty != from.ty)
+        {
+            return Err("does not begin with the fields of its base".into());
+        }
+        if class.vtable.len() < base.vtable.len() {
+            return Err("lacks virtual methods of its base".into());
+        }
+        Ok(())
+    }
+
+    /// A slot has one signature in a class and all below it.
+    fn check_slot(&self, slot: usize, method: &Method) -> Check {
+        let base = self.class().base;
+        let above = base.and_then(|base| self.tables.types.class(base).vtable.get(slot));
+        let Method::Script(function) = *method else {
+            return if slot < 3 { Ok(()) } else { Err(format!("has nothing in slot {slot}")) };
+        };
+        if above == Some(method) {
+            // Checked there; a receiver of the base is one of ours.
+            return Ok(());
+        }
+        let signature = self.method(function)?;
+        let fits = match above {
+            _ if slot < 3 => signature == self.methods.object[slot],
+            Some(&Method::Script(id)) => signature == self.methods.functions[id.0 as usize],
+            _ => true,
+        };
+        if !fits {
+            let name = &self.tables.module.functions[function.0 as usize].name;
+            return Err(format!("overrides slot {slot} by {name}, which has another signature"));
+        }
+        Ok(())
+    }
+
+    /// The number of the signature of a function as a method of the class: the receiver is the class
+    /// or a base.
+    fn method(&self, function: FunctionId) -> Result<usize, String> {
+        let Some(def) = self.tables.module.functions.get(function.0 as usize) else {
+            return Err(format!("has function #{} as method, which does not exist", function.0));
+        };
+        let class = ClassId(self.index as u32);
+        let takes = |param: &Param| match self.tables.types.get(param.ty) {
+            Type::Object => !param.out,
+            &Type::Class(receiver) => !param.out && self.lineage.derives(class, receiver),
+            _ => false,
+        };
+        match def.signature.params.first() {
+            Some(param) if takes(param) => Ok(self.methods.functions[function.0 as usize]),
+            _ => Err(format!("has {} as method, which takes no such receiver", def.name)),
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
     Unknown,
@@ -371,10 +417,6 @@ enum Size {
         structs: u32,
         depth: u32,
     },
-}
-
-fn same(params: &[Param], result: TypeId, signature: &Signature) -> bool {
-    params == signature.params && result == signature.result
 }
 
 /// The exceptions come first, so that their ids are those of every module.
