@@ -14,11 +14,19 @@ use crate::vm::native::{NativeBody, NativeKind};
 use crate::vm::types::{FunctionId, TypeTable};
 use crate::vm::verify::{Library, Natives, Verified, verify};
 
-/// Back-edges and calls that a program gets.
+/// Back-edges and calls that a function gets.
 const FUEL: u64 = 300;
 
 /// Functions that are run, of a program with many.
 const MOST_RUNS: usize = 16;
+
+/// Instructions that all runs of a program execute at most, about: between one unit of fuel and the
+/// next lies no more than the longest function.
+const INSTRUCTIONS: u64 = 1 << 18;
+
+/// Collections of stress. Each goes through the whole heap, so without an end they would take more
+/// time than all the rest.
+const COLLECTIONS: u64 = 300;
 
 /// Compiles bytes as the source of a program, and runs it for a moment.
 ///
@@ -74,7 +82,7 @@ pub fn module_bytes(bytes: &[u8]) {
 }
 
 /// Runs the functions that take nothing, each for a moment, with a collection at every safepoint that
-/// allocates.
+/// allocates, up to [`COLLECTIONS`].
 fn run(verified: Verified) {
     let module = verified.module();
     if !module.natives.iter().all(|import| is_harmless(import, &module.types)) {
@@ -85,8 +93,11 @@ fn run(verified: Verified) {
     };
     let others = (0..module.functions.len() as u32).map(FunctionId).filter(parameterless);
     let functions: Vec<_> = module.main.into_iter().chain(others).take(MOST_RUNS).collect();
+    let longest = module.functions.iter().map(|f| f.code.len() as u64).max().unwrap_or(1);
+    let mut fuel = INSTRUCTIONS / longest;
 
-    let config = Config { stress: true, limit: 1 << 20, ..Config::default() };
+    let config =
+        Config { stress: true, stress_most: COLLECTIONS, limit: 1 << 20, ..Config::default() };
     let limits = Limits { depth: 50, fuel: None };
     let Ok(mut machine) = Machine::new(Heap::new(config).local(), limits) else { return };
     let mut streams = Streams::default();
@@ -100,10 +111,12 @@ fn run(verified: Verified) {
     };
     let Ok(index) = machine.load(verified, &mut resolve) else { return };
     for function in functions {
-        machine.set_fuel(Some(FUEL));
+        let granted = fuel.min(FUEL);
+        machine.set_fuel(Some(granted));
         let function = machine.program.module(index).function(function);
         let mut thread = machine.start(function, &[]);
         while let Exit::Yielded | Exit::Paused = machine.run(&mut thread) {}
+        fuel -= granted - machine.fuel().map_or(0, |left| left.min(granted));
     }
 }
 

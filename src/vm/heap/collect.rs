@@ -61,11 +61,11 @@ impl LocalHeap {
 
         hosts.bury(Tracer::is_marked);
         let (live, committed) = space.sort_out(shared.config.poison);
-        shared.settle(live, committed, told);
-
-        let pause = begin.elapsed();
         let stats = &mut space.stats;
         stats.collections += 1;
+        shared.settle(live, committed, told, stats.collections);
+
+        let pause = begin.elapsed();
         stats.peak = stats.peak.max(used);
         stats.marked += live as u64;
         stats.pause_total += pause;

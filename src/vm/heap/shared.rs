@@ -27,6 +27,8 @@ pub struct Config {
     pub growth_percent: u32,
     /// Collect at every safepoint that allocates, and poison.
     pub stress: bool,
+    /// The collections after which stress is over.
+    pub stress_most: u64,
     /// Fill what a collection frees with [`POISON`](super::object::POISON).
     pub poison: bool,
     /// Seeds the hash of dictionaries. The same seed gives the same hashes.
@@ -42,6 +44,7 @@ impl Default for Config {
             min_threshold: 1 << 20,
             growth_percent: 200,
             stress: false,
+            stress_most: u64::MAX,
             poison: false,
             seed: 0,
             mark_stack: 256 << 20,
@@ -255,8 +258,9 @@ impl Shared {
         self.take(&mut self.space(), Unit::Span { bytes })
     }
 
-    /// After a collection that was told so many roots: what is live, and when the next one is due.
-    pub fn settle(&self, live: usize, committed: usize, roots: u64) {
+    /// After the so-manieth collection, which was told so many roots: what is live, and when the next
+    /// one is due.
+    pub fn settle(&self, live: usize, committed: usize, roots: u64, collections: u64) {
         self.live.store(live, Relaxed);
         self.fresh.store(0, Relaxed);
         self.committed.store(committed, Relaxed);
@@ -271,7 +275,8 @@ impl Shared {
         let threshold = share.max(small);
         // `external` is compared together with what is fresh.
         self.threshold.store(threshold.saturating_add(external), Relaxed);
-        self.wanted.store(self.config.stress, Relaxed);
+        let stressed = self.config.stress && collections < self.config.stress_most;
+        self.wanted.store(stressed, Relaxed);
     }
 
     pub fn stats(&self) -> Stats {
@@ -363,7 +368,7 @@ impl Heap {
             external: AtomicUsize::new(0),
             committed: AtomicUsize::new(0),
             allocated: AtomicU64::new(0),
-            wanted: AtomicBool::new(config.stress),
+            wanted: AtomicBool::new(config.stress && config.stress_most > 0),
             carriers: AtomicU32::new(1),
             active: AtomicU32::new(0),
             space: Mutex::new(space),

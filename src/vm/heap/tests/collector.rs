@@ -288,6 +288,18 @@ fn stress_mode_always_wants_a_collection() {
 }
 
 #[test]
+fn stress_mode_is_over_after_the_collections_that_were_asked_for() {
+    let mut world = World::new(Config { stress: true, stress_most: 2, ..Config::default() });
+    for _ in 0..2 {
+        assert!(world.local.wants_collection());
+        world.collect();
+    }
+    assert!(!world.local.wants_collection());
+    let none = World::new(Config { stress: true, stress_most: 0, ..Config::default() });
+    assert!(!none.local.wants_collection());
+}
+
+#[test]
 fn memory_goes_back_to_the_system() {
     let mut world = World::new(Config::default());
     let types = world.types;
