@@ -35,6 +35,7 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
 
+use super::carrier::Carrier;
 use super::clock::Instant;
 use super::fiber::Waiting;
 use super::party::{Party, PartyRef};
@@ -264,6 +265,29 @@ impl<'a> Context<'a> {
         self.task.is_cancelled()
     }
 
+    /// Whether it is time to give way: another task could run now. Mail from other threads and due
+    /// timers are looked at on the way, every so often.
+    ///
+    /// An interpreter asks at the end of each time slice, and returns [`Step::Yielded`] if so. Else it
+    /// goes on: there is nobody to be kept waiting.
+    ///
+    /// ```
+    /// use pirn::task::{self, Context, Step};
+    ///
+    /// pirn::run(|| {
+    ///     let alone = task::spawn(task::from_fn(|cx: &mut Context<'_>| Step::Done(cx.should_yield())));
+    ///     assert_eq!(alone.join().unwrap(), false);
+    /// });
+    /// ```
+    pub fn should_yield(&self) -> bool {
+        Carrier::current().is_some_and(Carrier::others_can_run)
+    }
+
+    /// By which code on the task's carrier wakes or cancels it, as long as it has not ended.
+    pub(crate) fn wakeup(&self) -> Wakeup {
+        Wakeup::new(self.task)
+    }
+
     /// Ready when this instant has come; else the task is resumed then at the latest.
     ///
     /// ```
@@ -372,6 +396,46 @@ impl<'a> Context<'a> {
     pub(crate) fn withdraw<P: Pollable>(&self, registration: Registration<P>) {
         let resource = registration.primitive().resource();
         self.stackless().withdraw(|head| ptr::eq(head.resource, resource));
+    }
+}
+
+/// Refers to a task without counting as a reference: whoever keeps one sees to it that the task has
+/// not ended when it is used. So it does not keep a deadlock from being found, as a
+/// [`Thread`] would, by which anybody might wake the task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wakeup(NonNull<Task>);
+
+// SAFETY: a task is woken from any thread; `cancel` asks for its carrier.
+unsafe impl Send for Wakeup {}
+// SAFETY: as above.
+unsafe impl Sync for Wakeup {}
+
+impl Wakeup {
+    pub(crate) fn new(task: &Task) -> Wakeup {
+        Wakeup(NonNull::from(task))
+    }
+
+    /// Resumes the task, as an unpark does.
+    ///
+    /// # Safety
+    ///
+    /// The task has not ended.
+    #[inline]
+    pub(crate) unsafe fn wake(self) {
+        // SAFETY: the contract.
+        unsafe { self.0.as_ref() }.party.unpark();
+    }
+
+    /// Cancels the task.
+    ///
+    /// # Safety
+    ///
+    /// As for [`wake`](Self::wake); and the caller runs on the task's carrier.
+    pub(crate) unsafe fn cancel(self) {
+        if let Some(carrier) = Carrier::current() {
+            // SAFETY: the contract.
+            carrier.cancel(unsafe { self.0.as_ref() });
+        }
     }
 }
 

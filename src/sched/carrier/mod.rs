@@ -304,6 +304,13 @@ impl Carrier {
         }
     }
 
+    /// Whether another task could run, asked by one that runs on. Counts as a switch would, so that
+    /// whoever asks instead of switching keeps neither mail nor timers waiting.
+    pub(crate) fn others_can_run(&self) -> bool {
+        self.tick();
+        !self.queue().is_empty()
+    }
+
     /// Whether the carrier stayed behind in a process that forked this one.
     pub(crate) fn is_left_behind(&self) -> bool {
         self.mailbox.is_left_behind()
