@@ -90,6 +90,7 @@ use crate::stack::{StackConfig, StackError};
 use block::Block;
 pub use scope::{Scope, ScopedCoroutine, scope};
 pub use unwind::UNWIND_ATTEMPTS;
+pub(crate) use unwind::is_forced;
 
 /// What [`resume`](Coroutine::resume) brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -30,6 +30,12 @@ fn is_ours(payload: &(dyn Any + Send), block: Block) -> bool {
     payload.downcast_ref::<Unwind>().is_some_and(|unwind| unwind.0 == block)
 }
 
+/// Whether a payload is that of a coroutine's being dropped: whoever catches it for his own purposes
+/// lets it go on.
+pub(crate) fn is_forced(payload: &(dyn Any + Send)) -> bool {
+    payload.is::<Unwind>()
+}
+
 /// How [`unwind`] ended.
 pub(super) enum Unwound {
     /// The stack is empty.

@@ -11,6 +11,7 @@ pub(crate) mod link;
 pub(crate) mod module;
 pub(crate) mod native;
 pub(crate) mod op;
+pub(crate) mod tasks;
 pub(crate) mod types;
 pub(crate) mod verify;
 

@@ -12,8 +12,11 @@
 //! * **Allocate before you change anything.** A native that finds the heap full answers
 //!   [`Trap::HeapFull`]; the interpreter collects and calls it once more with the same arguments. The
 //!   second time it becomes an exception.
-//! * **Waiting** is answered, not done: [`Outcome::Park`] leaves the thread complete in its segment,
-//!   so that anybody can resume it later. The native has by then told whoever will wake it.
+//! * **Waiting** is answered, not done: [`Context::park`] puts the thread into the queue of what it
+//!   waits for, and [`Outcome::Park`] leaves it complete in its segment. When it is resumed, the wait
+//!   says how the call ends, or that it is to be made again.
+//! * What needs the scheduler asks for it first ([`Context::needs_task`]): a thread that runs on its
+//!   caller's stack becomes a task then, and makes the call again.
 //! * **A stop request** is noticed by polling [`Context::stop_requested`] in long loops and answered
 //!   with [`Trap::Stop`], which no script can catch.
 //! * A native runs to its end on the native stack, with unwinding panics becoming a failure of the
@@ -21,12 +24,16 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::heap::{HeapFull, LocalHeap};
+use super::heap::{self, HeapFull, LocalHeap};
 use super::interp::Machine;
-use super::types::{ExceptionClass, FunctionId, Signature, TypeTable};
+use super::link::TypeIndex;
+use super::tasks::queue::{Queue, Timeout, What};
+use super::types::{ExceptionClass, FunctionId, Signature, TypeId, TypeTable};
+use crate::sched::clock::Instant;
+use crate::sched::resumable::Wakeup;
 
 /// A native function as the library writes it.
 pub(crate) type NativeFn = fn(&mut Context<'_>) -> Result<Outcome, Trap>;
@@ -68,17 +75,10 @@ pub(crate) enum NativeKind {
 pub(crate) enum Outcome {
     /// The result is in its place.
     Done,
-    /// The thread waits.
-    Park(Park),
-}
-
-/// What happens when a parked thread is resumed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Park {
-    /// The call is executed again, with the same arguments.
-    Again,
-    /// The call is over: whoever resumes the thread puts the result (or an exception) in.
-    Deliver,
+    /// The thread waits: its wait says how the call ends.
+    Park,
+    /// The result is in its place, and others have their turn first.
+    Yield,
 }
 
 /// Why a native function failed.
@@ -93,6 +93,8 @@ pub(crate) enum Trap {
     HeapFull(HeapFull),
     /// The host asked the script to end.
     Stop,
+    /// The thread is no task yet: it becomes one, and makes the call again.
+    NeedsTask,
 }
 
 impl Trap {
@@ -123,6 +125,54 @@ impl Trap {
 /// A word of the machine.
 pub(crate) type Word = u64;
 
+/// What a native function waits for, and how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) what: What,
+    pub(crate) queue: Option<Queue>,
+    /// What it brings into the queue, and whether that is a reference.
+    pub(crate) value: Word,
+    pub(crate) reference: bool,
+    pub(crate) deadline: Instant,
+    pub(crate) timeout: Timeout,
+}
+
+impl Waiting {
+    /// In a queue, for as long as it takes, with nothing.
+    pub(crate) fn on(what: What, queue: Queue) -> Waiting {
+        Waiting {
+            what,
+            queue: Some(queue),
+            value: 0,
+            reference: false,
+            deadline: Instant::FAR_FUTURE,
+            timeout: Timeout::Throws,
+        }
+    }
+
+    /// Brings a word.
+    pub(crate) fn with(self, value: Word, reference: bool) -> Waiting {
+        Waiting { value, reference, ..self }
+    }
+
+    /// In no queue, until an instant.
+    pub(crate) fn sleep(deadline: Instant) -> Waiting {
+        Waiting {
+            what: What::Sleep,
+            queue: None,
+            value: 0,
+            reference: false,
+            deadline,
+            timeout: Timeout::Nothing,
+        }
+    }
+
+    /// Until an instant at most.
+    pub(crate) fn until(self, deadline: Instant) -> Waiting {
+        Waiting { deadline, ..self }
+    }
+}
+
 /// A reference that the collector sees, by its number among those of the running natives. It ends
 /// with the native call that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -132,6 +182,8 @@ pub(crate) struct Local(usize);
 #[derive(Debug, Default)]
 pub(crate) struct Interrupt {
     flags: AtomicU32,
+    /// The task that is to hear of it, while there is one.
+    wakeup: Mutex<Option<Wakeup>>,
 }
 
 impl Interrupt {
@@ -142,6 +194,15 @@ impl Interrupt {
     pub(crate) fn stop(&self) {
         // Relaxed: nothing is handed over along with the wish.
         self.flags.fetch_or(Interrupt::STOP, Ordering::Relaxed);
+        if let Some(wakeup) = *self.wakeup.lock().unwrap_or_else(PoisonError::into_inner) {
+            // SAFETY: the task takes it out before it ends, under the lock.
+            unsafe { wakeup.wake() };
+        }
+    }
+
+    /// Whom a request to end resumes, if it waits; or nobody any more.
+    pub(crate) fn set_wakeup(&self, wakeup: Option<Wakeup>) {
+        *self.wakeup.lock().unwrap_or_else(PoisonError::into_inner) = wakeup;
     }
 
     /// Asks the interpreter to return to its caller at the next safepoint, for a debugger.
@@ -357,6 +418,50 @@ impl<'a> Context<'a> {
     /// Whether the host asked the script to end: long natives poll it and answer [`Trap::Stop`].
     pub(crate) fn stop_requested(&self) -> bool {
         self.machine.interrupt.stop_requested()
+    }
+
+    /// Makes sure that the thread is a task, before anything is done that needs the scheduler.
+    ///
+    /// # Errors
+    ///
+    /// A trap by which it becomes one.
+    pub(crate) fn needs_task(&self) -> Result<(), Trap> {
+        if self.machine.tasks.is_task() { Ok(()) } else { Err(Trap::NeedsTask) }
+    }
+
+    /// Waits: in a queue, with what it brings there; or for the deadline alone.
+    ///
+    /// # Errors
+    ///
+    /// A trap by which the thread becomes a task; the exception of one that has been cancelled.
+    pub(crate) fn park(&mut self, waiting: Waiting) -> Result<Outcome, Trap> {
+        self.needs_task()?;
+        self.machine.current().wait.park(waiting)?;
+        Ok(Outcome::Park)
+    }
+
+    /// Waits in several queues at once, with what it brings into each: a word, and whether that is a
+    /// reference. The queues may be of one object.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Context::park`].
+    pub(crate) fn park_on_any(
+        &mut self,
+        what: What,
+        arms: &[(Queue, Word, bool)],
+        deadline: Instant,
+        timeout: Timeout,
+    ) -> Result<Outcome, Trap> {
+        self.needs_task()?;
+        let waiting = Waiting { what, timeout, ..Waiting::sleep(deadline) };
+        self.machine.current().wait.park_on_any(&waiting, arms)?;
+        Ok(Outcome::Park)
+    }
+
+    /// The runtime type of objects of a type of the program.
+    pub(crate) fn heap_type(&self, ty: TypeId) -> heap::TypeIndex {
+        heap::TypeIndex(TypeIndex::of(ty).0)
     }
 
     /// Keeps a reference alive until this native returns, calls of the script included.

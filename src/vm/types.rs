@@ -85,6 +85,7 @@ pub enum Opaque {
     ReentrantMutex,
     Semaphore,
     AtomicInt,
+    Select,
     /// An object of the host.
     Host,
 }
@@ -177,10 +178,11 @@ pub enum ExceptionClass {
     Io = 5,
     ChannelClosed = 6,
     Timeout = 7,
+    Cancelled = 8,
 }
 
 impl ExceptionClass {
-    pub const ALL: [ExceptionClass; 8] = [
+    pub const ALL: [ExceptionClass; 9] = [
         ExceptionClass::Exception,
         ExceptionClass::NullPointer,
         ExceptionClass::DivByZero,
@@ -189,6 +191,7 @@ impl ExceptionClass {
         ExceptionClass::Io,
         ExceptionClass::ChannelClosed,
         ExceptionClass::Timeout,
+        ExceptionClass::Cancelled,
     ];
 
     /// The class's name in scripts.
@@ -202,6 +205,7 @@ impl ExceptionClass {
             ExceptionClass::Io => "IOException",
             ExceptionClass::ChannelClosed => "ChannelClosedException",
             ExceptionClass::Timeout => "TimeoutException",
+            ExceptionClass::Cancelled => "CancelledException",
         }
     }
 
@@ -244,11 +248,11 @@ pub mod known {
     pub const OBJECT: TypeId = TypeId(15);
     /// `List<string>`.
     pub const STRINGS: TypeId = TypeId(16);
-    /// The first of the eight exception classes, in the order of
+    /// The first of the nine exception classes, in the order of
     /// [`ExceptionClass`](super::ExceptionClass).
     pub const EXCEPTION: TypeId = TypeId(17);
     /// How many types every table begins with.
-    pub const COUNT: u32 = 25;
+    pub const COUNT: u32 = 26;
 }
 
 impl Default for TypeTable {
@@ -501,7 +505,10 @@ mod tests {
         let mut table = TypeTable::new();
         assert_eq!(table.get(known::STRING), &Type::String);
         assert_eq!(table.get(known::STRINGS), &Type::List(known::STRING));
-        assert_eq!(table.intern(Type::Class(ExceptionClass::Timeout.class())).0, known::COUNT - 1);
+        assert_eq!(
+            table.intern(Type::Class(ExceptionClass::Cancelled.class())).0,
+            known::COUNT - 1
+        );
         let dict = table.intern(Type::Dict(known::STRING, known::STRINGS));
         assert_eq!(table.name(dict), "Dict<string, List<string>>");
         assert!(table.derives(ExceptionClass::Io.class(), ExceptionClass::Exception.class()));

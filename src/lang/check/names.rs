@@ -227,7 +227,15 @@ impl<'a> Checker<'a> {
         }
         let mut names: Vec<String> = ["List", "Dict", "Object", "string", "Channel", "Future"]
             .into_iter()
-            .chain(["Promise", "Mutex", "Thread", "Semaphore", "AtomicInt", "ReentrantMutex"])
+            .chain([
+                "Promise",
+                "Mutex",
+                "Thread",
+                "Semaphore",
+                "AtomicInt",
+                "ReentrantMutex",
+                "Select",
+            ])
             .chain(["int", "bool", "byte", "char", "double", "float", "long", "short"])
             .chain(ExceptionClass::ALL.iter().map(|class| class.name()))
             .map(String::from)

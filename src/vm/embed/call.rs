@@ -1,13 +1,18 @@
 //! Calls of script functions, from outside and from native functions.
 
+use std::sync::Arc;
+
 use super::convert::{Failure, FromScript, Scope, ScriptType, ToScript, Value};
-use super::error::{Error, NoFunction, ScriptError};
+use super::error::{Deadlock, Error, NoFunction, ScriptError};
 use super::native::Panicked;
 use super::object::Object;
+use crate::sched::Builder;
 use crate::vm::heap::{Str, object};
-use crate::vm::interp::{Exit, Machine, Stop};
+use crate::vm::interp::{Exit, Machine, Stop, Thrown};
 use crate::vm::module::{Function, FunctionKind};
 use crate::vm::native::{Context, Trap, Word};
+use crate::vm::tasks::core::{Core, End};
+use crate::vm::tasks::table;
 use crate::vm::types::{FunctionId, Param, Signature, Type, TypeId, TypeTable, known};
 
 /// Arguments of a call: `()`, or a tuple of up to eight values that a script can receive.
@@ -170,6 +175,7 @@ pub(super) fn error(machine: &Machine, trap: Trap) -> Error {
             Error::Script(error)
         }
         Trap::HeapFull(_) => Error::HeapFull,
+        Trap::NeedsTask => Error::Script(ScriptError::new("a call from the host cannot wait here")),
         Trap::Stop if machine.fuel() == Some(0) => Error::OutOfFuel,
         Trap::Stop => Error::Stopped,
     }
@@ -278,43 +284,53 @@ pub(super) fn take_result<R: FromScript>(
     })
 }
 
-/// Runs a function to its end.
-pub(super) fn execute(
-    machine: &mut Machine,
+/// Runs a function to its end, and drops the tasks that it has spawned.
+///
+/// # Safety
+///
+/// By the host that owns the machine.
+pub(super) unsafe fn execute(
+    core: &Arc<Core>,
     function: FunctionId,
     words: &[Word],
+    runtime: &Builder,
 ) -> Result<Word, Error> {
-    if machine.interrupt.stop_requested() {
-        machine.interrupt.clear();
+    // SAFETY: the caller's promise.
+    let machine = || unsafe { core.machine() };
+    if machine().interrupt.stop_requested() {
+        machine().interrupt.clear();
         return Err(Error::Stopped);
     }
-    let mut thread = machine.start(function, words);
-    let result = loop {
-        match machine.run(&mut thread) {
-            Exit::Done(word) => break Ok(word),
-            // There is nobody else to run.
-            Exit::Yielded | Exit::Paused => {}
-            Exit::Parked(_) => {
-                break Err(Error::Script(ScriptError::new(
-                    "the script waits, and nobody can wake it",
-                )));
-            }
-            Exit::Thrown(thrown) => {
-                // SAFETY: the machine keeps it alive until it runs again.
-                let error = unsafe { script_error(machine, thrown.exception, thrown.backtrace) };
-                break Err(Error::Script(error));
-            }
-            Exit::Stopped(Stop::OutOfFuel) => break Err(Error::OutOfFuel),
-            Exit::Stopped(Stop::Requested) => break Err(Error::Stopped),
-        }
-    };
-    if let Some(panic) = machine.states.get::<Panicked>().0.take() {
+    // SAFETY: the caller's promise.
+    let end = unsafe { core.call(function, words, runtime)? };
+    if let Some(panic) = machine().states.get::<Panicked>().0.take() {
         std::panic::resume_unwind(panic);
     }
-    if let Err(Error::Stopped) = result {
-        machine.interrupt.clear();
+    match end {
+        End::Exit(Exit::Done(word)) => Ok(word),
+        End::Exit(Exit::Thrown(thrown)) => {
+            // SAFETY: the machine keeps it alive until it runs again.
+            let error = unsafe { script_error(machine(), thrown.exception, thrown.backtrace) };
+            Err(Error::Script(error))
+        }
+        End::Exit(Exit::Stopped(Stop::OutOfFuel)) => Err(Error::OutOfFuel),
+        End::Exit(_) => {
+            machine().interrupt.clear();
+            Err(Error::Stopped)
+        }
+        End::Deadlock(report) => Err(Error::Deadlock(Deadlock { report })),
     }
-    result
+}
+
+/// What a host gets of the end of a task that nobody has observed.
+///
+/// # Safety
+///
+/// The exception lives.
+pub(super) unsafe fn task_error(machine: &Machine, failure: &table::Failure) -> ScriptError {
+    let Thrown { exception, backtrace } = &failure.thrown;
+    // SAFETY: the caller's contract.
+    unsafe { script_error(machine, *exception, backtrace.clone()) }
 }
 
 /// What a host gets of an exception.

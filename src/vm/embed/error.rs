@@ -38,10 +38,25 @@ pub enum Error {
     /// The values passed to the script, or its constants, do not fit into the
     /// [heap](super::Builder::heap_limit).
     HeapFull,
+    /// Every task of the script waits, and nobody can wake any of them.
+    Deadlock(Deadlock),
     /// An [`Object`] belongs to another machine, or its machine is gone.
     ForeignObject,
     /// Reading or writing failed.
     Io(std::io::Error),
+}
+
+/// Tasks of a script that wait for one another, or for nobody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadlock {
+    pub(super) report: String,
+}
+
+impl fmt::Display for Deadlock {
+    /// A line for each task, with where it stands and what it waits for, and one for each cycle.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "deadlock{}", self.report)
+    }
 }
 
 impl Error {
@@ -68,7 +83,9 @@ impl Error {
                 }
                 text
             }
-            Error::Stopped | Error::OutOfFuel => format!("{on}Runtime error{off}: {self}\n"),
+            Error::Stopped | Error::OutOfFuel | Error::Deadlock(_) => {
+                format!("{on}Runtime error{off}: {self}\n")
+            }
             other => format!("{on}error{off}: {other}\n"),
         }
     }
@@ -93,6 +110,7 @@ impl fmt::Display for Error {
             Error::Script(error) => error.fmt(f),
             Error::Stopped => f.write_str("the script was stopped"),
             Error::OutOfFuel => f.write_str("the script ran out of fuel"),
+            Error::Deadlock(deadlock) => deadlock.fmt(f),
             Error::HeapFull => f.write_str("the heap of the virtual machine is full"),
             Error::ForeignObject => {
                 f.write_str("the object belongs to a virtual machine that is another one or gone")
@@ -255,6 +273,8 @@ pub enum Exception {
     ChannelClosed,
     /// `TimeoutException`.
     Timeout,
+    /// `CancelledException`.
+    Cancelled,
 }
 
 impl Exception {
@@ -268,6 +288,7 @@ impl Exception {
             Exception::Io => ExceptionClass::Io,
             Exception::ChannelClosed => ExceptionClass::ChannelClosed,
             Exception::Timeout => ExceptionClass::Timeout,
+            Exception::Cancelled => ExceptionClass::Cancelled,
         }
     }
 }

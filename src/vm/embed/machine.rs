@@ -12,12 +12,14 @@ use super::error::{Error, UnlinkedNative};
 use super::native::{Native, ReentrantNative, Registered};
 use super::object::Object;
 use super::program::Program;
+use crate::sched;
 use crate::vm::heap::{Config, Heap, object};
 use crate::vm::interp::{Entered, Limits, LoadError, Machine};
 use crate::vm::library::io::Arguments;
 use crate::vm::library::{decl, streams::Streams};
 use crate::vm::module::NativeImport;
 use crate::vm::native::{Interrupt, NativeBody, NativeKind};
+use crate::vm::tasks::Core;
 use crate::vm::types::{FunctionId, Type, TypeTable, known};
 
 /// The least heap that a machine can work with.
@@ -44,6 +46,7 @@ pub struct Builder {
     streams: Streams,
     args: Vec<String>,
     natives: HashMap<String, (Registered, NativeKind)>,
+    runtime: sched::Builder,
 }
 
 impl fmt::Debug for Builder {
@@ -65,6 +68,7 @@ impl Builder {
             streams: Streams::default(),
             args: Vec::new(),
             natives: HashMap::new(),
+            runtime: sched::Builder::new(),
         }
     }
 
@@ -128,6 +132,22 @@ impl Builder {
         self
     }
 
+    /// The settings of the runtime that is made when a script waits or spawns tasks while the host
+    /// called it outside one: a seed that shuffles the order of tasks, virtual time.
+    ///
+    /// ```
+    /// use pirn::vm::{Vm, compile};
+    ///
+    /// let program = compile("import thread; int main() { thread.sleep(3600000); return 7; }")?;
+    /// let runtime = pirn::Builder::new().virtual_time(true);
+    /// assert_eq!(Vm::builder().runtime(runtime).load(&program)?.run()?, 7);
+    /// # Ok::<(), pirn::vm::Error>(())
+    /// ```
+    pub fn runtime(mut self, settings: sched::Builder) -> Builder {
+        self.runtime = settings;
+        self
+    }
+
     /// Offers a closure as the native function of a qualified name: `now` for one that the root unit
     /// declares, `lib.clock.now` for one of the unit `lib/clock.n`, `lib.clock.Clock.now` for a native
     /// method of a class there, whose first parameter is the object.
@@ -184,7 +204,8 @@ impl Builder {
         let mut machine = Machine::new(heap, self.limits).map_err(|_| Error::HeapFull)?;
         machine.states.set(self.streams);
         machine.states.set(Arguments(self.args));
-        let mut vm = Vm { machine, natives: self.natives, main: None };
+        let core = Core::new(machine);
+        let mut vm = Vm { core, runtime: self.runtime, natives: self.natives, main: None };
         vm.load(program)?;
         Ok(vm)
     }
@@ -194,7 +215,9 @@ impl Builder {
 ///
 /// A machine runs in the thread that calls it, and may be moved to another one between calls.
 pub struct Vm {
-    machine: Box<Machine>,
+    core: Arc<Core>,
+    /// Of the runtime that is made for a script which needs one.
+    runtime: sched::Builder,
     natives: HashMap<String, (Registered, NativeKind)>,
     /// Of the program that was loaded last.
     main: Option<FunctionId>,
@@ -202,7 +225,7 @@ pub struct Vm {
 
 impl fmt::Debug for Vm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Vm").field("machine", &self.machine).finish_non_exhaustive()
+        f.debug_struct("Vm").field("machine", self.machine()).finish_non_exhaustive()
     }
 }
 
@@ -240,14 +263,26 @@ impl Vm {
                         .then(|| (NativeBody::Closure(native.body.clone()), *kind))
                 }
             };
-        let loaded = self.machine.load(program.verified(), &mut resolve);
+        // SAFETY: we own the machine, and no call is under way.
+        let machine = unsafe { self.core.machine() };
+        let loaded = machine.load(program.verified(), &mut resolve);
         let index = loaded.map_err(|error| match error {
             LoadError::TooMany(error) => Error::Invalid(error.to_string()),
             LoadError::UnknownNative(name) => Error::Invalid(format!("unknown native `{name}`")),
             LoadError::HeapFull(_) => Error::HeapFull,
         })?;
-        self.main = self.machine.program.module(index).main();
+        self.main = self.machine().program.module(index).main();
         Ok(())
+    }
+
+    fn machine(&self) -> &Machine {
+        // SAFETY: we own the machine, and no call is under way.
+        unsafe { self.core.machine() }
+    }
+
+    fn machine_mut(&mut self) -> &mut Machine {
+        // SAFETY: as above.
+        unsafe { self.core.machine() }
     }
 
     fn check_natives(&self, program: &Program) -> Result<(), Error> {
@@ -278,9 +313,9 @@ impl Vm {
     /// [`Error::NoFunction`] if there is no `main`; else as for [`Vm::call`].
     pub fn run(&mut self) -> Result<i32, Error> {
         let Some(main) = self.main else {
-            return call::find::<i32, _>(&self.machine, "main", &()).map(|_| 0);
+            return call::find::<i32, _>(self.machine(), "main", &()).map(|_| 0);
         };
-        let result = self.machine.program.source(main).signature.result;
+        let result = self.machine().program.source(main).signature.result;
         let word = self.execute(main, &[])?;
         Ok(if result == known::VOID { 0 } else { word as i32 })
     }
@@ -317,10 +352,10 @@ impl Vm {
     ///
     /// If a native function of the host does: the panic goes on here.
     pub fn call<R: FromScript>(&mut self, name: &str, args: impl Args) -> Result<R, Error> {
-        let (function, signature) = call::find::<R, _>(&self.machine, name, &args)?;
-        let words = call::arguments(&mut self.machine, &args, &signature)?;
+        let (function, signature) = call::find::<R, _>(self.machine(), name, &args)?;
+        let words = call::arguments(self.machine_mut(), &args, &signature)?;
         let word = self.execute(function, &words)?;
-        call::take_result(&self.machine, signature.result, word)
+        call::take_result(self.machine(), signature.result, word)
     }
 
     /// Calls a function value that a script gave.
@@ -338,22 +373,41 @@ impl Vm {
         function: &Object,
         args: impl Args,
     ) -> Result<R, Error> {
-        let (value, signature) = call::function_value::<R, _>(&self.machine, function, &args)?;
-        let words = call::arguments(&mut self.machine, &args, &signature)?;
-        let entered = self.machine.enter_value(value, words);
-        let word = match entered.map_err(|trap| call::error(&self.machine, trap))? {
+        let (value, signature) = call::function_value::<R, _>(self.machine(), function, &args)?;
+        let words = call::arguments(self.machine_mut(), &args, &signature)?;
+        let entered = self.machine_mut().enter_value(value, words);
+        let word = match entered.map_err(|trap| call::error(self.machine(), trap))? {
             Entered::Function(function, words) => self.execute(function, &words)?,
             Entered::Done(word) => word,
         };
-        call::take_result(&self.machine, signature.result, word)
+        call::take_result(self.machine(), signature.result, word)
     }
 
     fn execute(&mut self, function: FunctionId, words: &[u64]) -> Result<u64, Error> {
-        let result = call::execute(&mut self.machine, function, words);
+        // SAFETY: we own the machine.
+        let result = unsafe { call::execute(&self.core, function, words, &self.runtime) };
+        self.report_failures();
         let flushed = self.flush();
         let word = result?;
         flushed?;
         Ok(word)
+    }
+
+    /// Tells about tasks that ended with an exception which nobody has observed.
+    fn report_failures(&mut self) {
+        // SAFETY: we own the machine, and no call is under way.
+        for failure in unsafe { self.core.take_failures() } {
+            // SAFETY: nothing was collected since the failures were let go.
+            let error = unsafe { call::task_error(self.machine(), &failure) };
+            let id = failure.id;
+            let mut text =
+                format!("Task {id} ended with an exception that nobody observed: {error}");
+            for place in &error.backtrace {
+                text.push_str(&format!("\n    at {place}"));
+            }
+            // Where standard error is gone, there is nobody to tell.
+            let _ = self.machine_mut().states.get::<Streams>().write_error(text.as_bytes());
+        }
     }
 
     /// A field of an object of a class, public or not.
@@ -363,8 +417,8 @@ impl Vm {
     /// [`Error::ForeignObject`]; [`Error::Type`] if the object has no such field or it is of another
     /// type.
     pub fn field<T: FromScript>(&self, object: &Object, name: &str) -> Result<T, Error> {
-        let scope = call::scope(&self.machine);
-        let word = object.word(&self.machine.heap)?;
+        let scope = call::scope(self.machine());
+        let word = object.word(&self.machine().heap)?;
         let own = object.dynamic_type(word);
         let mismatch = |script: String| Error::Type { rust: T::describe(), script };
         let (Type::Class(class) | Type::Struct(class)) = scope.types.get(own) else {
@@ -380,7 +434,7 @@ impl Vm {
         }
         // SAFETY: the object is kept alive by its handle, and its class has this field.
         let value = unsafe { object::field(word, slot) };
-        call::take_result(&self.machine, ty, value)
+        call::take_result(self.machine(), ty, value)
     }
 
     /// The name of an object's class or type: `lib.geo.Point`, `List<int>`. (For its text, pass it to a
@@ -390,23 +444,23 @@ impl Vm {
     ///
     /// [`Error::ForeignObject`].
     pub fn type_name(&self, object: &Object) -> Result<String, Error> {
-        let word = object.word(&self.machine.heap)?;
-        Ok(object.type_name_of(call::scope(&self.machine), word))
+        let word = object.word(&self.machine().heap)?;
+        Ok(object.type_name_of(call::scope(self.machine()), word))
     }
 
     /// A handle to end the script from any thread.
     pub fn stop_handle(&self) -> StopHandle {
-        StopHandle { interrupt: self.machine.interrupt.clone() }
+        StopHandle { interrupt: self.machine().interrupt.clone() }
     }
 
     /// How many calls and loop iterations the script may still do; `None` without a limit.
     pub fn fuel(&self) -> Option<u64> {
-        self.machine.fuel()
+        self.machine().fuel()
     }
 
     /// Sets or lifts that limit.
     pub fn set_fuel(&mut self, amount: Option<u64>) {
-        self.machine.set_fuel(amount);
+        self.machine_mut().set_fuel(amount);
     }
 
     /// Writes out what the script printed. Every call does so when it ends.
@@ -415,17 +469,17 @@ impl Vm {
     ///
     /// Those of the sink.
     pub fn flush(&mut self) -> Result<(), Error> {
-        Ok(self.machine.states.get::<Streams>().output.flush()?)
+        Ok(self.machine_mut().states.get::<Streams>().output.flush()?)
     }
 
     /// Collects garbage now.
     pub fn collect(&mut self) {
-        self.machine.collect();
+        self.machine_mut().collect();
     }
 
     /// What the heap did so far.
     pub fn stats(&self) -> Stats {
-        let stats = self.machine.heap.stats();
+        let stats = self.machine().heap.stats();
         Stats {
             collections: stats.collections,
             used: stats.used,

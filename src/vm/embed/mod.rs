@@ -22,7 +22,7 @@ pub use call::{Args, Call};
 pub use compile::{Compiler, compile};
 pub use convert::{FromScript, ToScript};
 pub use diagnostics::{Diagnostic, Diagnostics};
-pub use error::{Error, Exception, NoFunction, ScriptError, UnlinkedNative};
+pub use error::{Deadlock, Error, Exception, NoFunction, ScriptError, UnlinkedNative};
 pub use machine::{Builder, Stats, StopHandle, Vm};
 pub use native::{Argument, Native, ReentrantNative, Return};
 pub use object::{Host, Object};

@@ -2,12 +2,13 @@
 //! is loaded.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use super::call::Call;
 use super::convert::{Failure, FromScript, Scope, ScriptType, ToScript, Value};
 use super::error::Error;
+use crate::coroutine::is_forced;
 use crate::vm::heap::object;
 use crate::vm::native::{Context, NativeClosure, Outcome, Trap, Word};
 use crate::vm::types::{ExceptionClass, Signature, TypeId, TypeTable};
@@ -246,6 +247,8 @@ fn guard<R>(cx: &mut Context<'_>, call: impl FnOnce(&mut Context<'_>) -> R) -> R
         Ok(value) if cx.state::<Panicked>().0.is_none() => Ok(value),
         // A native function further in panicked: whatever this one made of it, the script ends.
         Ok(_) => Err(Trap::Stop),
+        // The native stack that the call stands on is dropped: that is no panic.
+        Err(unwind) if is_forced(&*unwind) => resume_unwind(unwind),
         Err(panic) => {
             cx.state::<Panicked>().0.get_or_insert(panic);
             Err(Trap::Stop)

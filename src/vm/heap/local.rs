@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::arena::free_run;
-use super::layout::{TypeIndex, TypeInfo, Types};
+use super::layout::{LIST_BUFFER, TypeIndex, TypeInfo, Types};
 use super::object::{self, ELEMENTS, Header, Kind};
 use super::shared::{Block, Config, Heap, HeapFull, Shared, Stats};
 use super::size::{self, CLASSES, LARGE, SIZES};
@@ -344,6 +344,13 @@ impl LocalHeap {
         // SAFETY: the second word of an array is its length.
         unsafe { object::store(array + 8, length) };
         Ok(array)
+    }
+
+    /// A new array of words, all zero, that no script sees: references, or none.
+    pub fn new_words(&self, length: u64, references: bool) -> Result<u64, HeapFull> {
+        let header = Header::new(Kind::Array, LIST_BUFFER.0).with_size(3);
+        let traits = if references { object::REFERENCES } else { 0 };
+        self.new_elements(header.with(traits), length)
     }
 
     /// An empty list or dictionary.

@@ -1,5 +1,5 @@
-//! The roots of a collection: the frames of the thread that runs, through their pointer maps, the
-//! constants, and what native functions keep.
+//! The roots of a collection: the frames of the thread that runs, and of those that are tasks, through
+//! their pointer maps; what these wait for; the constants, and what native functions keep.
 //!
 //! The map of a frame is that of the instruction it executes, with the registers as they were before
 //! it: in the top frame the one that needs the collection, in the others a call. From the call's
@@ -20,7 +20,9 @@ impl Machine {
     pub(crate) fn collect(&mut self) {
         let current = (!self.thread.is_null()).then(|| (self.pc, self.base_offset()));
         let thread = self.thread;
-        let Machine { heap, program, constants, locals, last_thrown, origin, emergency, .. } = self;
+        let Machine {
+            heap, program, constants, locals, last_thrown, origin, emergency, tasks, ..
+        } = self;
         let mut roots = |tracer: &mut Tracer<'_>| {
             tracer.references(constants);
             tracer.references(locals);
@@ -31,7 +33,19 @@ impl Machine {
             }
             if let Some((pc, base)) = current {
                 // SAFETY: the current thread is borrowed by `run`, and stands at the instruction.
-                unsafe { trace_frames(&*thread, pc, base, program, tracer) };
+                unsafe {
+                    trace_frames(&*thread, pc, base, program, tracer);
+                    trace_rest(&*thread, tracer);
+                }
+            }
+            tasks.trace(tracer);
+            for parked in tasks.threads().filter(|parked| parked.as_ptr() != thread) {
+                // SAFETY: what is in the table is alive; what does not run is complete in its segment.
+                unsafe {
+                    let parked = parked.as_ref();
+                    trace_frames(parked, parked.pc, parked.base, program, tracer);
+                    trace_rest(parked, tracer);
+                }
             }
         };
         // SAFETY: the roots are all that the machine reads later, apart from what the host's handles
@@ -39,6 +53,15 @@ impl Machine {
         unsafe { heap.collect(&mut roots) };
         // Values of the host go now that the collection is over; one may be the last to hold another.
         while heap.drop_dead() > 0 {}
+    }
+}
+
+/// Hands over what a thread holds outside its frames.
+fn trace_rest(thread: &Thread, tracer: &mut Tracer<'_>) {
+    tracer.reference(thread.handle);
+    thread.wait.trace(tracer);
+    if let Some(window) = &thread.window {
+        tracer.references(&window.locals);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::vm::heap::{self, Element, Field, HeapFull, Key, Layout, LocalHeap};
 use crate::vm::link::{Program, TooMany, TypeIndex};
 use crate::vm::module::NativeImport;
 use crate::vm::native::{NativeBody, NativeKind, States};
+use crate::vm::tasks::objects;
 use crate::vm::types::{
     ClassId, ExceptionClass, Opaque, Signature, Type, TypeId, TypeTable, known,
 };
@@ -77,7 +78,9 @@ fn layout(types: &TypeTable, ty: TypeId) -> Option<Layout> {
         &Type::List(element) => Layout::List(Element::of(types, element)),
         &Type::Dict(key, value) => Layout::Dict(Key::of(types, key), types.is_reference(value)),
         Type::Func(_) => Layout::Function,
-        Type::Channel(_) | Type::Future(_) | Type::Promise(_) | Type::Opaque(_) => Layout::Host,
+        ty @ (Type::Channel(_) | Type::Future(_) | Type::Promise(_) | Type::Opaque(_)) => {
+            objects::layout(types, ty).unwrap_or(Layout::Host)
+        }
         Type::Bool
         | Type::Byte
         | Type::Short
@@ -127,7 +130,11 @@ impl Machine {
             exit: None,
             granted: 0,
             fuel: limits.fuel,
+            #[cfg(test)]
             others_wait: false,
+            tasks: Default::default(),
+            suspender: std::ptr::null(),
+            spare: Vec::new(),
             limits,
             heap,
             tables: Tables::default(),
@@ -141,6 +148,7 @@ impl Machine {
             stopped: None,
             stack_floor: 0,
             function_type: heap_type(function_type),
+            operand: 0,
             buffer: String::new(),
             last_thrown: None,
             origin: Default::default(),
@@ -202,6 +210,15 @@ impl Machine {
         Ok(index)
     }
 
+    /// The runtime type of a type, which need not be one of the program's yet.
+    pub(crate) fn define(&mut self, ty: Type) -> heap::TypeIndex {
+        let ty = self.program.types.intern(ty);
+        if ty.0 as usize >= self.defined_types {
+            self.define_types();
+        }
+        heap_type(TypeIndex::of(ty))
+    }
+
     /// Tells the heap of the program's new types.
     fn define_types(&mut self) {
         let types = &self.program.types;
@@ -218,7 +235,7 @@ impl Machine {
     }
 
     /// The class of objects of a runtime type, if it is one.
-    pub(super) fn class_of(&self, index: u32) -> Option<ClassId> {
+    pub(crate) fn class_of(&self, index: u32) -> Option<ClassId> {
         match self.program.types.get(TypeIndex(index).id()?) {
             Type::Class(class) | Type::Struct(class) => Some(*class),
             _ => None,

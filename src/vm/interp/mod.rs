@@ -61,7 +61,7 @@ use std::sync::Arc;
 pub(crate) use load::LoadError;
 pub(crate) use native::LinkedNative;
 pub(crate) use state::Step;
-pub(crate) use targets::Entered;
+pub(crate) use targets::{Entered, Started};
 pub(crate) use thread::Thread;
 pub(crate) use throw::Thrown;
 
@@ -69,11 +69,12 @@ use self::load::heap_type;
 use self::tables::{Entry, Instance, SelectorCache, SwitchTable, Tables, stub};
 use super::heap::LocalHeap;
 use super::link::Program;
-use super::native::{Interrupt, Park, States, Word};
+use super::native::{Interrupt, States, Word};
 use super::op::Code;
+use super::tasks::Tasks;
 use super::types::FunctionId;
-use crate::context::stack_pointer;
-use crate::stack::bounds_at;
+use crate::coroutine::Suspender;
+use crate::task;
 
 /// Back-edges and calls of one slice.
 pub(crate) const SLICE: u64 = 1000;
@@ -81,11 +82,9 @@ pub(crate) const SLICE: u64 = 1000;
 /// Frames of a thread, if the host says nothing else.
 pub(crate) const DEFAULT_DEPTH: usize = 200_000;
 
-/// Bytes of the native stack that native functions which call the script may take.
-const NATIVE_STACK: usize = 512 << 10;
-
-/// Bytes that are left below them, on the stack of a fiber, for one that calls nobody.
-const NATIVE_RESERVE: usize = 128 << 10;
+/// Threads that are kept for new ones, and the longest segment that one keeps.
+const SPARE: usize = 64;
+const SPARE_WORDS: usize = 512;
 
 /// The most words of a segment, whatever the depth: 512 MiB.
 const MOST_WORDS: usize = 1 << 26;
@@ -100,8 +99,11 @@ pub(crate) enum Exit {
     Done(Word),
     /// Its slice is over, and others can run.
     Yielded,
-    /// A native function waits.
-    Parked(Park),
+    /// A native function waits: the thread's [`wait`](Thread::wait) says for what.
+    Parked,
+    /// A native function needs a task to wait in, or to spawn another: the run goes on by
+    /// [`Machine::resume`], where the call is made again.
+    NeedsTask,
     /// Somebody asked for a pause.
     Paused,
     /// An exception that nobody caught.
@@ -163,8 +165,16 @@ pub(crate) struct Machine {
     /// What the budget was at the begin of the slice.
     granted: u64,
     fuel: Option<u64>,
-    /// Whether the end of a slice ends the run: others can run.
+    /// As if somebody else could always run.
+    #[cfg(test)]
     pub(crate) others_wait: bool,
+    /// The threads that are tasks.
+    pub(crate) tasks: Tasks,
+    /// The inside of the native stack that the run stands on; null for the caller's own.
+    suspender: *const Suspender<(), Exit>,
+    /// Threads that have ended, for new ones.
+    #[allow(clippy::vec_box, reason = "they move from here into tasks, and stay where they are")]
+    spare: Vec<Box<Thread>>,
     pub(crate) limits: Limits,
     pub(crate) heap: LocalHeap,
     pub(crate) program: Program,
@@ -182,6 +192,8 @@ pub(crate) struct Machine {
     stack_floor: usize,
     /// The type of all function values.
     function_type: super::heap::TypeIndex,
+    /// What a slow path that moves to a window works on.
+    operand: Word,
     /// For texts that are being put together.
     buffer: String,
     /// Where the last exception without a handler was thrown.
@@ -208,15 +220,26 @@ impl std::fmt::Debug for Machine {
 
 impl Machine {
     /// A thread that stands at the begin of a function, with its arguments.
-    pub(crate) fn start(&self, function: FunctionId, arguments: &[Word]) -> Thread {
-        let mut thread = Thread::new(self.limits.depth.min(self.most_words()));
+    pub(crate) fn start(&mut self, function: FunctionId, arguments: &[Word]) -> Box<Thread> {
+        let depth = self.limits.depth.min(self.most_words());
+        let mut thread = self.spare.pop().unwrap_or_else(|| Box::new(Thread::new(depth)));
         let entry = self.tables.entries[function.0 as usize];
         thread.reserve(1 + entry.bytes / 8);
         thread.words[0] = stub().expose_provenance() as Word;
         thread.words[1..=arguments.len()].copy_from_slice(arguments);
         thread.pc = entry.code;
-        thread.allowed = thread.allowed.max(1 + entry.bytes / 8);
+        thread.base = 1;
+        thread.allowed = depth.max(1 + entry.bytes / 8);
         thread
+    }
+
+    /// Keeps what a thread has that has ended, for another one.
+    pub(crate) fn recycle(&mut self, mut thread: Box<Thread>) {
+        if self.spare.len() < SPARE && thread.words.len() <= SPARE_WORDS {
+            thread.begun = false;
+            thread.handle = 0;
+            self.spare.push(thread);
+        }
     }
 
     /// The most words of a segment: where the heap is limited, no more than that.
@@ -243,14 +266,22 @@ impl Machine {
         assert!(self.thread.is_null(), "one thread at a time");
         self.thread = thread;
         self.last_thrown = None;
-        self.stack_floor = stack_floor();
         self.shared = self.heap.is_shared();
         self.begin_slice();
         self.enter_thread();
         let abandon = Abandon(self);
-        // SAFETY: the thread stands between two instructions of verified code: `start` put it
-        // there, or the run before left it so.
-        unsafe { dispatch::run(abandon.0) };
+        // SAFETY: `self` is not used before the run has ended. The thread stands between two
+        // instructions of verified code: `start` put it there, or the run before left it so.
+        unsafe {
+            let step = match thread.begun {
+                true => (*abandon.0).go_on(),
+                false => Step::Continue,
+            };
+            thread.begun = true;
+            if step == Step::Continue {
+                dispatch::run(abandon.0);
+            }
+        }
         std::mem::forget(abandon);
         self.leave_thread();
         self.thread = std::ptr::null_mut();
@@ -259,10 +290,27 @@ impl Machine {
         self.exit.take().expect("the dispatch ends with a reason")
     }
 
+    /// [`run`](Self::run), for a thread that is the task which is being resumed.
+    pub(crate) fn resume(&mut self, thread: &mut Thread, cx: &mut task::Context<'_>) -> Exit {
+        if self.interrupt.stop_requested() {
+            return Exit::Stopped(Stop::Requested);
+        }
+        if self.fuel == Some(0) {
+            return Exit::Stopped(Stop::OutOfFuel);
+        }
+        self.tasks.set_context(Some(std::ptr::NonNull::from(cx).cast()));
+        let exit = self.run(thread);
+        self.tasks.set_context(None);
+        exit
+    }
+
     /// Takes the thread's state as the machine's.
     fn enter_thread(&mut self) {
         // SAFETY: the current thread is borrowed by `run`.
         let thread = unsafe { &mut *self.thread };
+        if let Some(window) = &mut thread.window {
+            std::mem::swap(&mut self.locals, &mut window.locals);
+        }
         self.pc = thread.pc;
         self.base = thread.words.as_mut_ptr().wrapping_add(thread.base);
         self.limit = thread.limit();
@@ -275,6 +323,22 @@ impl Machine {
         let thread = unsafe { &mut *self.thread };
         thread.pc = self.pc;
         thread.base = base;
+        if let Some(window) = &mut thread.window {
+            std::mem::swap(&mut self.locals, &mut window.locals);
+        }
+    }
+
+    /// The thread that runs.
+    pub(crate) fn current(&mut self) -> &mut Thread {
+        assert!(!self.thread.is_null(), "a thread runs");
+        // SAFETY: the current thread is borrowed by `run`, which uses it through this pointer only.
+        unsafe { &mut *self.thread }
+    }
+
+    /// Where a thread stands that does not run, or runs a native function.
+    pub(crate) fn place_of(&self, thread: &Thread) -> Option<String> {
+        let pc = if std::ptr::eq(thread, self.thread) { self.pc } else { thread.pc };
+        self.place(pc.addr())
     }
 
     /// The place of the current frame in its segment.
@@ -347,6 +411,14 @@ impl Machine {
         Step::Exit
     }
 
+    fn others_can_run(&self) -> bool {
+        #[cfg(test)]
+        if self.others_wait {
+            return true;
+        }
+        self.tasks.others_can_run()
+    }
+
     fn begin_slice(&mut self) {
         self.granted = self.fuel.map_or(SLICE, |fuel| fuel.min(SLICE));
         self.budget = self.granted as isize;
@@ -373,6 +445,8 @@ impl Drop for Abandon {
         machine.thread = std::ptr::null_mut();
         machine.exit = None;
         machine.locals.clear();
+        machine.suspender = std::ptr::null();
+        machine.tasks.set_context(None);
     }
 }
 
@@ -392,7 +466,7 @@ fn tick(machine: &mut Machine) -> Step {
     if machine.heap.wants_collection() {
         machine.collect();
     }
-    if machine.others_wait {
+    if machine.others_can_run() {
         return machine.leave(Exit::Yielded);
     }
     machine.bound_depth();
@@ -404,18 +478,4 @@ fn tick(machine: &mut Machine) -> Step {
 fn finished(machine: &mut Machine) -> Step {
     let word = machine.register(0);
     machine.leave(Exit::Done(word))
-}
-
-/// How far down the native stack, from here, native functions may call the script. (The stack of an
-/// OS thread is taken to be large.)
-fn stack_floor() -> usize {
-    let here = stack_pointer();
-    let floor = here.saturating_sub(NATIVE_STACK);
-    match bounds_at(here) {
-        Some(bounds) => {
-            let room = here - bounds.start.min(here);
-            floor.max(here - room + NATIVE_RESERVE.min(room / 2))
-        }
-        None => floor,
-    }
 }

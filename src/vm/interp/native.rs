@@ -1,13 +1,34 @@
 //! Calls of native functions, and their calls back into the script.
+//!
+//! # Windows
+//!
+//! A native function that may call the script runs on a native stack of its own, a *window*: a
+//! coroutine that the run resumes. So when the script that it has called waits, the window is
+//! suspended, the run ends as for any thread that waits, and the thread keeps the window until it is
+//! resumed. A thread has one window at most: what is called further in stands on the same stack.
+//!
+//! ```text
+//!   the run's stack     run ─► dispatch ─► call ─► resume the window …
+//!   the window                                     native ─► call_function ─► dispatch ─► native …
+//! ```
 
 use super::state::Step;
 use super::thread::Nested;
 use super::{Exit, Machine, Stop, dispatch, stub};
 use crate::context::stack_pointer;
+use crate::coroutine::{self, Coroutine, CoroutineState, Suspender};
+use crate::stack::bounds_at;
 use crate::vm::heap::HeapFull;
 use crate::vm::module::NativeImport;
-use crate::vm::native::{Context, NativeBody, NativeKind, Outcome, Park, Trap, Word};
+use crate::vm::native::{Context, NativeBody, NativeKind, Outcome, Trap, Word};
+use crate::vm::tasks::table::GoOn;
 use crate::vm::types::{ExceptionClass, FunctionId, Signature};
+
+/// Bytes of a window's stack.
+const WINDOW: usize = 1 << 20;
+
+/// Bytes of it that are left for a native function that calls nobody.
+const RESERVE: usize = 256 << 10;
 
 const CANNOT_WAIT: &str = "cannot wait inside a call from native code";
 
@@ -31,11 +52,34 @@ impl LinkedNative {
     }
 }
 
+/// The native stack of a thread that waits in the middle of a native function.
+pub(super) struct Window {
+    stack: Coroutine<(), Exit, Step>,
+    suspender: *const Suspender<(), Exit>,
+    stack_floor: usize,
+    /// References that the native functions keep, while the thread does not run.
+    pub(super) locals: Vec<Word>,
+}
+
+impl std::fmt::Debug for Window {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Window").field("stack", &self.stack).finish_non_exhaustive()
+    }
+}
+
 /// `call.native`
 pub(super) fn call(machine: &mut Machine) -> Step {
     if machine.heap.wants_collection() {
         machine.collect();
     }
+    let native = &machine.natives[machine.code().x() as usize];
+    if native.kind == NativeKind::Reentrant {
+        return machine.in_window(call_here);
+    }
+    call_here(machine)
+}
+
+fn call_here(machine: &mut Machine) -> Step {
     match invoke(machine) {
         Ok(Outcome::Done) => machine.advance(),
         Err(Trap::HeapFull(_)) => call_again(machine),
@@ -55,11 +99,10 @@ fn call_again(machine: &mut Machine) -> Step {
 fn finish(machine: &mut Machine, result: Result<Outcome, Trap>) -> Step {
     match result {
         Ok(Outcome::Done) => machine.advance(),
-        Ok(Outcome::Park(park)) => {
-            if park == Park::Deliver {
-                machine.pc = machine.pc.wrapping_add(1);
-            }
-            machine.leave(Exit::Parked(park))
+        Ok(Outcome::Park) => machine.leave(Exit::Parked),
+        Ok(Outcome::Yield) => {
+            machine.advance();
+            machine.leave(Exit::Yielded)
         }
         Err(trap) => machine.trap(trap),
     }
@@ -97,10 +140,84 @@ impl Machine {
             Trap::Thrown(0) => self.raise(ExceptionClass::NullPointer, "the exception is null"),
             Trap::Thrown(exception) => self.throw(exception),
             Trap::HeapFull(full) => self.raise_heap_full(full),
+            Trap::NeedsTask => self.leave(Exit::NeedsTask),
             Trap::Stop => {
                 let stop = self.stopped.take().unwrap_or(Stop::Requested);
                 self.leave(Exit::Stopped(stop))
             }
+        }
+    }
+
+    /// Does something that may call the script, on a native stack of its own.
+    pub(super) fn in_window(&mut self, work: fn(&mut Machine) -> Step) -> Step {
+        if !self.suspender.is_null() {
+            return work(self);
+        }
+        let machine = std::ptr::from_mut(self);
+        let body = move |suspender: &Suspender<(), Exit>, ()| {
+            // SAFETY: whoever resumes the window is in a run of the machine, and does not touch it
+            // meanwhile; the machine is in a box that outlives its threads.
+            let machine = unsafe { &mut *machine };
+            machine.suspender = suspender;
+            machine.stack_floor = stack_floor();
+            work(machine)
+        };
+        match coroutine::Builder::new().stack_size(WINDOW).build(body) {
+            Ok(stack) => {
+                let suspender = std::ptr::null();
+                let window = Window { stack, suspender, stack_floor: 0, locals: Vec::new() };
+                self.resume_window(Box::new(window))
+            }
+            Err(error) => self.raise(
+                ExceptionClass::Exception,
+                &format!("no native stack for a function that calls the script: {error}"),
+            ),
+        }
+    }
+
+    fn resume_window(&mut self, mut window: Box<Window>) -> Step {
+        self.suspender = window.suspender;
+        self.stack_floor = window.stack_floor;
+        let state = window.stack.resume(());
+        window.suspender = std::mem::replace(&mut self.suspender, std::ptr::null());
+        match state {
+            Ok(CoroutineState::Yield(exit)) => {
+                window.stack_floor = self.stack_floor;
+                // What it keeps goes with it when the run has ended.
+                self.current().window = Some(window);
+                self.leave(exit)
+            }
+            Ok(CoroutineState::Return(step)) => step,
+            Err(_) => unreachable!("a window that has ended is gone"),
+        }
+    }
+
+    /// Goes on where the thread stands: with its window, or with what it waited for. `Exit`: it does
+    /// not go on, or waits again.
+    pub(super) fn go_on(&mut self) -> Step {
+        if self.suspender.is_null()
+            && let Some(window) = self.current().window.take()
+        {
+            return self.resume_window(window);
+        }
+        match self.current().look() {
+            GoOn::Run => Step::Continue,
+            GoOn::Give(word) => {
+                let a = self.code().a();
+                self.set_register(a, word);
+                self.advance()
+            }
+            GoOn::Wait => self.leave(Exit::Parked),
+            GoOn::Throw(exception) => self.throw(exception),
+            GoOn::Closed(what) => {
+                let message = format!("cannot wait {}: it was closed", what.purpose());
+                self.raise(ExceptionClass::ChannelClosed, &message)
+            }
+            GoOn::TimedOut(what) => {
+                let message = format!("the time was up that was given {}", what.purpose());
+                self.raise(ExceptionClass::Timeout, &message)
+            }
+            GoOn::Cancelled => self.raise(ExceptionClass::Cancelled, "the task was cancelled"),
         }
     }
 
@@ -161,7 +278,7 @@ impl Machine {
             match self.run(&mut thread) {
                 Exit::Done(word) => return Ok(word),
                 Exit::Yielded | Exit::Paused => {}
-                Exit::Parked(_) => return Err(Trap::exception(CANNOT_WAIT)),
+                Exit::Parked | Exit::NeedsTask => return Err(Trap::exception(CANNOT_WAIT)),
                 Exit::Thrown(thrown) => return Err(Trap::Thrown(thrown.exception)),
                 Exit::Stopped(stop) => {
                     self.stopped = Some(stop);
@@ -173,19 +290,28 @@ impl Machine {
 
     fn run_nested(&mut self) -> Result<Word, Trap> {
         let mut paused = false;
+        let mut step = Step::Continue;
         let result = loop {
-            // SAFETY: the caller has made a frame at the begin of a function.
-            unsafe { dispatch::run(self) };
+            if step == Step::Continue {
+                // SAFETY: the caller has made a frame at the begin of a function, and whatever
+                // interrupts that leaves the thread between two instructions.
+                unsafe { dispatch::run(self) };
+            }
             match self.exit.take().expect("the dispatch ends with a reason") {
                 Exit::Done(word) => break Ok(word),
+                exit @ (Exit::Yielded | Exit::Parked | Exit::NeedsTask)
+                    if !self.suspender.is_null() =>
+                {
+                    // SAFETY: the window that runs was lent this suspender.
+                    unsafe { &*self.suspender }.suspend(exit);
+                    step = self.go_on();
+                }
                 Exit::Yielded => self.begin_slice(),
                 Exit::Paused => {
                     paused = true;
                     self.begin_slice();
                 }
-                Exit::Parked(_) => {
-                    break Err(Trap::exception(CANNOT_WAIT));
-                }
+                Exit::Parked | Exit::NeedsTask => break Err(Trap::exception(CANNOT_WAIT)),
                 Exit::Thrown(thrown) => break Err(Trap::Thrown(thrown.exception)),
                 Exit::Stopped(stop) => {
                     self.stopped = Some(stop);
@@ -205,4 +331,11 @@ impl From<HeapFull> for Trap {
     fn from(full: HeapFull) -> Trap {
         Trap::HeapFull(full)
     }
+}
+
+/// How far down the present native stack native functions may call the script.
+fn stack_floor() -> usize {
+    let here = stack_pointer();
+    let start = bounds_at(here).map_or(here, |bounds| bounds.start);
+    start + RESERVE.min((here - start.min(here)) / 2)
 }

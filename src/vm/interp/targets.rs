@@ -6,7 +6,7 @@
 
 use super::state::Step;
 use super::tables::Found;
-use super::{Machine, slow};
+use super::{Machine, Thread, slow};
 use crate::vm::heap::{Str, object};
 use crate::vm::link::TypeIndex;
 use crate::vm::native::{Trap, Word};
@@ -69,6 +69,14 @@ pub(crate) enum Entered {
     /// A call of this function with these arguments.
     Function(FunctionId, Vec<Word>),
     /// Nothing more: this is the result.
+    Done(Word),
+}
+
+/// What a task of a function value begins with.
+#[derive(Debug)]
+pub(crate) enum Started {
+    Thread(Box<Thread>),
+    /// It has ended already, with this word.
     Done(Word),
 }
 
@@ -221,6 +229,23 @@ impl Machine {
             (Callee::Missing(selector), receiver) => {
                 Err(Trap::exception(self.missing(selector, receiver)))
             }
+        }
+    }
+
+    /// A thread at the begin of what a function value without parameters calls; the value is not null.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Machine::enter_value`].
+    pub(crate) fn start_value(&mut self, value: Word) -> Result<Started, Trap> {
+        if let (Callee::Function(function), receiver) = self.resolve_function_value(value) {
+            let arguments = [receiver];
+            let bound = usize::from(Machine::is_bound(value));
+            return Ok(Started::Thread(self.start(function, &arguments[..bound])));
+        }
+        match self.enter_value(value, Vec::new())? {
+            Entered::Function(function, words) => Ok(Started::Thread(self.start(function, &words))),
+            Entered::Done(word) => Ok(Started::Done(word)),
         }
     }
 

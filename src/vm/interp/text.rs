@@ -85,6 +85,46 @@ impl Machine {
                 return self.advance();
             }
         }
+        // SAFETY: an object that lives, or null.
+        if word != 0 && self.may_call_script(unsafe { object::type_of(word) }) {
+            self.operand = word;
+            return self.in_window(Machine::text_here);
+        }
+        self.write_text_into(word)
+    }
+
+    /// What [`reference_text_into`](Self::reference_text_into) does, for what may call a `toString`
+    /// of the script.
+    fn text_here(&mut self) -> Step {
+        self.write_text_into(self.operand)
+    }
+
+    /// Whether writing an object of a runtime type may call a `toString` of the script.
+    fn may_call_script(&self, ty: u32) -> bool {
+        let Some(ty) = TypeIndex(ty).id() else { return false };
+        match self.program.types.get(ty) {
+            &Type::Class(class) => {
+                let to_string =
+                    self.program.types.class(class).vtable[object_slot::TO_STRING as usize];
+                matches!(to_string, Method::Script(_))
+            }
+            &Type::Array(of) | &Type::List(of) => self.may_hold_objects(of),
+            &Type::Dict(key, value) => self.may_hold_objects(key) || self.may_hold_objects(value),
+            _ => false,
+        }
+    }
+
+    /// Whether a value of a type may have a `toString` of the script in it.
+    fn may_hold_objects(&self, ty: TypeId) -> bool {
+        match self.program.types.get(ty) {
+            Type::Object | Type::Class(_) | Type::Interface(_) => true,
+            &Type::Array(of) | &Type::List(of) => self.may_hold_objects(of),
+            &Type::Dict(key, value) => self.may_hold_objects(key) || self.may_hold_objects(value),
+            _ => false,
+        }
+    }
+
+    fn write_text_into(&mut self, word: Word) -> Step {
         let mut text = std::mem::take(&mut self.buffer);
         text.clear();
         let written = self.write_reference(&mut text, word);

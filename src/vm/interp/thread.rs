@@ -17,12 +17,14 @@
 //! a segment may be used up to as many words as the limit has frames without further ado. A call that
 //! would go beyond counts the frames there are and gets so many more words as frames are left.
 
+use super::native::Window;
 use super::tables::stub;
 use crate::vm::native::Word;
 use crate::vm::op::Code;
+use crate::vm::tasks::Wait;
 
-/// Words of a new segment.
-const FIRST_WORDS: usize = 64;
+/// Words of a new segment, besides those of the first frame.
+const FIRST_WORDS: usize = 8;
 
 /// A thread of a script, complete while it does not run.
 #[derive(Debug)]
@@ -37,6 +39,19 @@ pub(crate) struct Thread {
     pub(super) allowed: usize,
     /// Natives that called back into the script and have not returned, lowest first.
     pub(super) nested: Vec<Nested>,
+    /// The native stack of these, while the thread does not run.
+    pub(super) window: Option<Box<Window>>,
+    /// What the thread waits for, at the instruction where it stands.
+    pub(crate) wait: Wait,
+    /// The future that it settles at its end; 0 for none.
+    pub(crate) handle: Word,
+    /// Its number among the tasks of a call of the host, and its place in their table.
+    pub(crate) id: u32,
+    pub(crate) place: u32,
+    /// Whether what it returns is a reference.
+    pub(crate) gives_reference: bool,
+    /// Whether it has run.
+    pub(crate) begun: bool,
 }
 
 /// A native function that is calling the script.
@@ -48,19 +63,22 @@ pub(super) struct Nested {
     pub(super) base: usize,
 }
 
-// SAFETY: the pointers point to the image's code, which never changes and lives as long as threads
-// run it.
-unsafe impl Send for Thread {}
-
 impl Thread {
     /// A thread that stands nowhere yet.
     pub(crate) fn new(depth_limit: usize) -> Thread {
         Thread {
-            words: vec![0; FIRST_WORDS],
+            words: Vec::new(),
             pc: std::ptr::null(),
             base: 1,
             allowed: depth_limit.max(2),
             nested: Vec::new(),
+            window: None,
+            wait: Wait::new(),
+            handle: 0,
+            id: 0,
+            place: 0,
+            gives_reference: false,
+            begun: false,
         }
     }
 
@@ -73,7 +91,9 @@ impl Thread {
     /// Makes the segment so large at least.
     pub(super) fn reserve(&mut self, words: usize) {
         if words > self.words.len() {
-            self.words.resize(words.max(2 * self.words.len()), 0);
+            let wanted = words.max(2 * self.words.len()).max(FIRST_WORDS);
+            self.words.reserve_exact(wanted - self.words.len());
+            self.words.resize(wanted, 0);
         }
     }
 

@@ -97,7 +97,12 @@ impl Machine {
             _ => {
                 // SAFETY: the caller throws an exception that lives.
                 let mut backtrace = unsafe { self.kept_backtrace(exception) };
-                if backtrace.is_empty() {
+                if let Some(before) = self.tasks.origin(exception) {
+                    // It ended another task first.
+                    backtrace = before.to_vec();
+                    backtrace.push(format!("task {}, which asked for the outcome", self.task_id()));
+                    backtrace.extend(self.backtrace());
+                } else if backtrace.is_empty() {
                     backtrace = self.backtrace();
                     if inherited > 0 {
                         let before = places[..inherited].iter().filter_map(|&pc| self.place(pc));
@@ -109,6 +114,11 @@ impl Machine {
         };
         self.last_thrown = Some(thrown.clone());
         self.leave(Exit::Thrown(thrown))
+    }
+
+    fn task_id(&self) -> u32 {
+        // SAFETY: a thread throws while it runs.
+        unsafe { self.thread.as_ref() }.map_or(0, |thread| thread.id)
     }
 
     /// The handler of a function for an exception that an instruction throws.
@@ -170,7 +180,7 @@ impl Machine {
     }
 
     /// An instruction as a backtrace names it.
-    fn place(&self, pc: usize) -> Option<String> {
+    pub(super) fn place(&self, pc: usize) -> Option<String> {
         let location = self.program.locate(pc)?;
         let (line, file) = self.program.line(location);
         let name = &self.program.source(location.function).name;

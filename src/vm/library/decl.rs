@@ -6,14 +6,16 @@
 
 use std::sync::LazyLock;
 
+use super::lock::semaphore;
 use super::pattern::{Declaration, home_of};
-use super::{dict, fs, io, list, math, text};
+use super::thread::atomic;
+use super::{channel, dict, fs, io, list, lock, math, text, thread};
 use crate::vm::module::NativeImport;
 use crate::vm::native::{NativeFn, NativeKind};
 use crate::vm::types::{Type, TypeTable};
 
 /// The packages that exist without a file. A script imports them as any other.
-pub const PACKAGES: &[&str] = &["fs", "io", "math"];
+pub const PACKAGES: &[&str] = &["fs", "io", "math", "thread"];
 
 /// A native function.
 #[derive(Debug)]
@@ -176,6 +178,58 @@ const TABLE: &[(&str, NativeKind, NativeFn)] = &[
     ("math.sqrt(double) -> double", Plain, math::sqrt),
     ("math.srand(int)", Plain, math::srand),
     ("math.tan(double) -> double", Plain, math::tan),
+
+    // Tasks.
+    ("thread.join(Future<T>)", Plain, thread::join),
+    ("thread.join(Thread)", Plain, thread::join),
+    ("thread.sleep(int)", Plain, thread::sleep),
+    ("thread.sleep(long)", Plain, thread::sleep_long),
+    ("thread.spawn(func<void>) -> Thread", Plain, thread::spawn),
+    ("thread.spawn(func<T>) -> Future<T>", Plain, thread::spawn),
+    ("thread.yield()", Plain, thread::give_way),
+    ("Thread.cancel()", Plain, thread::cancel),
+    ("Thread.id() -> int", Plain, thread::id),
+    ("Thread.isDone() -> bool", Plain, thread::is_done),
+    ("Future<T>.cancel()", Plain, thread::cancel),
+    ("Future<T>.get() -> T", Plain, thread::get),
+    ("Future<T>.getTimeout(int) -> T", Plain, thread::get_timeout),
+    ("Future<T>.id() -> int", Plain, thread::id),
+    ("Future<T>.isDone() -> bool", Plain, thread::is_done),
+    ("static Future.selectAny(List<Future<T>>) -> int", Plain, thread::select_any),
+    ("Promise<T>.new()", Plain, thread::new_promise),
+    ("Promise<T>.complete(T)", Plain, thread::complete),
+    ("Promise<T>.fail(Exception)", Plain, thread::fail),
+    ("Promise<T>.future() -> Future<T>", Plain, thread::promised_future),
+
+    // Channels and locks.
+    ("Channel<T>.new()", Plain, channel::new),
+    ("Channel<T>.new(int)", Plain, channel::with_capacity),
+    ("Channel<T>.close()", Plain, channel::close),
+    ("Channel<T>.isClosed() -> bool", Plain, channel::is_closed),
+    ("Channel<T>.length() -> int", Plain, channel::length),
+    ("Channel<T>.recv() -> T", Plain, channel::recv),
+    ("Channel<T>.recvTimeout(int) -> T", Plain, channel::recv_timeout),
+    ("Channel<T>.send(T)", Plain, channel::send),
+    ("Channel<T>.tryRecv(out T) -> bool", Plain, channel::try_recv),
+    ("Channel<T>.trySend(T) -> bool", Plain, channel::try_send),
+    ("Mutex.new()", Plain, lock::new),
+    ("Mutex.lock()", Plain, lock::lock),
+    ("Mutex.tryLock() -> bool", Plain, lock::try_lock),
+    ("Mutex.unlock()", Plain, lock::unlock),
+    ("ReentrantMutex.new()", Plain, lock::new),
+    ("ReentrantMutex.lock()", Plain, lock::lock_again),
+    ("ReentrantMutex.tryLock() -> bool", Plain, lock::try_lock_again),
+    ("ReentrantMutex.unlock()", Plain, lock::unlock),
+    ("Semaphore.new(int)", Plain, semaphore::new),
+    ("Semaphore.acquire()", Plain, semaphore::acquire),
+    ("Semaphore.release()", Plain, semaphore::release),
+    ("Semaphore.tryAcquire() -> bool", Plain, semaphore::try_acquire),
+    ("AtomicInt.new()", Plain, atomic::new_zero),
+    ("AtomicInt.new(int)", Plain, atomic::new),
+    ("AtomicInt.add(int) -> int", Plain, atomic::add),
+    ("AtomicInt.compareAndSet(int, int) -> bool", Plain, atomic::compare_and_set),
+    ("AtomicInt.get() -> int", Plain, atomic::get),
+    ("AtomicInt.set(int)", Plain, atomic::set),
 ];
 
 #[cfg(test)]

@@ -9,19 +9,23 @@
 //! | `pattern` | signatures with type variables |
 //! | `args` | arguments and results as Rust values |
 //! | `list`, `dict`, `text` | methods of arrays and lists, dictionaries, strings |
-//! | `io`, `fs`, `math` | the packages |
+//! | `io`, `fs`, `math`, `thread` | the packages; `thread` with the methods of tasks and futures |
+//! | `channel`, `lock` | methods of channels; of mutexes and semaphores |
 //! | `streams` | standard input, output and error |
 //! | `number`, `random` | numbers as text and back; MT19937 |
 
 mod args;
+mod channel;
 pub(crate) mod decl;
 mod dict;
 mod fs;
 pub(crate) mod io;
 mod list;
+mod lock;
 mod math;
 pub(crate) mod number;
 pub(crate) mod pattern;
 mod random;
 pub(crate) mod streams;
 mod text;
+mod thread;

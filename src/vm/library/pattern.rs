@@ -328,6 +328,7 @@ pub fn opaque(name: &str) -> Option<Opaque> {
         "ReentrantMutex" => Opaque::ReentrantMutex,
         "Semaphore" => Opaque::Semaphore,
         "AtomicInt" => Opaque::AtomicInt,
+        "Select" => Opaque::Select,
         _ => return None,
     })
 }
@@ -348,6 +349,7 @@ pub fn home_of(ty: &Type) -> Option<&'static str> {
         Type::Opaque(Opaque::ReentrantMutex) => "ReentrantMutex",
         Type::Opaque(Opaque::Semaphore) => "Semaphore",
         Type::Opaque(Opaque::AtomicInt) => "AtomicInt",
+        Type::Opaque(Opaque::Select) => "Select",
         _ => return None,
     })
 }

@@ -19,7 +19,7 @@ use crate::vm::types::{ClassDef, Method, Opaque, Signature, Type};
 /// What a file begins with.
 pub(super) const MAGIC: [u8; 4] = *b"pirn";
 /// The version that this library writes, and the only one that it reads.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// Magic, version and checksum.
 pub(super) const HEADER: usize = 12;
 
@@ -73,13 +73,14 @@ pub(super) mod tag {
 }
 
 /// The opaque types, by their number in files.
-pub(super) const OPAQUE: [Opaque; 6] = [
+pub(super) const OPAQUE: [Opaque; 7] = [
     Opaque::Thread,
     Opaque::Mutex,
     Opaque::ReentrantMutex,
     Opaque::Semaphore,
     Opaque::AtomicInt,
     Opaque::Host,
+    Opaque::Select,
 ];
 
 impl Module {

@@ -154,7 +154,7 @@ fn another_version_is_refused_by_its_number() {
     let mut bytes = sample().to_bytes();
     bytes[4] = 7;
     let error = Module::from_bytes(&bytes).unwrap_err();
-    assert_eq!(error, DecodeError::Version { found: 7, supported: 1 });
+    assert_eq!(error, DecodeError::Version { found: 7, supported: 2 });
     assert!(error.to_string().contains("version 7"));
 }
 
@@ -183,7 +183,7 @@ fn what_is_cut_off_is_named_by_section_and_offset() {
 #[test]
 fn a_length_without_contents_reserves_no_memory() {
     // The first section's first text claims 2^60 bytes, or a list as many elements.
-    let mut bytes = b"pirn\x01\0\0\0\0\0\0\0\x01".to_vec();
+    let mut bytes = b"pirn\x02\0\0\0\0\0\0\0\x01".to_vec();
     bytes.extend(11u32.to_le_bytes());
     bytes.push(0);
     bytes.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f, 0]);
@@ -219,7 +219,7 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = value;
         }
-        bytes[..8].copy_from_slice(b"pirn\x01\0\0\0");
+        bytes[..8].copy_from_slice(b"pirn\x02\0\0\0");
         Module::seal(&mut bytes);
         if let Ok(module) = Module::from_bytes(&bytes) {
             let read = Module::from_bytes(&module.to_bytes());
@@ -230,7 +230,7 @@ proptest! {
 
     #[test]
     fn random_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let mut whole = b"pirn\x01\0\0\0\0\0\0\0".to_vec();
+        let mut whole = b"pirn\x02\0\0\0\0\0\0\0".to_vec();
         whole.extend(bytes);
         Module::seal(&mut whole);
         let _ = Module::from_bytes(&whole);

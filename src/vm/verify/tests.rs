@@ -360,7 +360,7 @@ fn operands_name_what_exists() {
     broken(|m| last(m, Code::ax(Op::CallNative, 1, 2)), "no native");
     broken(|m| last(m, Code::ax(Op::CallInterface, 1, 1)), "no selector");
     broken(|m| last(m, Code::ax(Op::Null, 0, 1000)), "no type");
-    broken(|m| last(m, Code::ax(Op::Raise, 8, 0)), "no exception");
+    broken(|m| last(m, Code::ax(Op::Raise, 9, 0)), "no exception");
     broken(|m| last(m, Code::ax(Op::Switch, 0, 0)), "no switch");
     broken(|m| last(m, Code(0xffff)), "no operation 65535");
     main_refused("int r0, 1\ndiv.int.k r1, r0, 0", "constant 0");
@@ -395,18 +395,18 @@ fn types_consist_of_earlier_ones_of_which_there_are_values() {
 #[test]
 fn a_class_begins_as_its_base_does() {
     use crate::vm::types::{ClassId, Method};
-    broken(|m| m.types.classes[9].fields.swap(0, 1), "fields of its base");
-    broken(|m| m.types.classes[9].vtable.truncate(3), "lacks virtual methods");
-    broken(|m| m.types.classes[9].base = Some(ClassId(9)), "after its base");
-    broken(|m| m.types.classes[10].base = Some(ClassId(11)), "after its base");
-    broken(|m| m.types.classes[11].base = Some(ClassId(8)), "struct with base");
+    broken(|m| m.types.classes[10].fields.swap(0, 1), "fields of its base");
+    broken(|m| m.types.classes[10].vtable.truncate(3), "lacks virtual methods");
+    broken(|m| m.types.classes[10].base = Some(ClassId(10)), "after its base");
+    broken(|m| m.types.classes[11].base = Some(ClassId(12)), "after its base");
+    broken(|m| m.types.classes[12].base = Some(ClassId(9)), "struct with base");
     let script = |id| Method::Script(FunctionId(id));
-    broken(|m| m.types.classes[9].vtable[3] = script(0), "another signature");
-    broken(|m| m.types.classes[10].vtable[3] = script(2), "takes no such receiver");
-    broken(|m| m.types.classes[9].vtable[0] = script(0), "another signature");
-    broken(|m| m.types.classes[9].vtable[3] = script(99), "does not exist");
-    broken(|m| m.types.classes[9].vtable[3] = Method::Native, "nothing in slot 3");
-    broken(|m| m.types.classes[9].selectors[0].1 = FunctionId(0), "another signature");
+    broken(|m| m.types.classes[10].vtable[3] = script(0), "another signature");
+    broken(|m| m.types.classes[11].vtable[3] = script(2), "takes no such receiver");
+    broken(|m| m.types.classes[10].vtable[0] = script(0), "another signature");
+    broken(|m| m.types.classes[10].vtable[3] = script(99), "does not exist");
+    broken(|m| m.types.classes[10].vtable[3] = Method::Native, "nothing in slot 3");
+    broken(|m| m.types.classes[10].selectors[0].1 = FunctionId(0), "another signature");
 }
 
 #[test]

@@ -561,22 +561,22 @@ fn an_object_is_made_where_it_goes() {
         }";
     insta::assert_snapshot!(code(text, "test"), @r#"
     func #0 P test(Q, int)  registers 8  "test.n"
-    0  new          r2, #8 P
+    0  new          r2, #9 P
     1  move.2       r4, r2, r1
     2  int          r6, 2
     3  call         r4, #1 P.P
     4  set          r0, .0, r2
-    5  new          r2, #8 P
+    5  new          r2, #9 P
     6  move         r4, r2
     7  int          r5, 1
     8  add.int.k    r6, r1, 1
     9  call         r4, #1 P.P
-    10  new.container r3, #27 List<int>
+    10  new.container r3, #28 List<int>
     11  int          r4, 1
     12  list.add     r3, r4
     13  list.add     r3, r1
     14  int.long     r5, r1
-    15  new.array    r4, r5, #28 int[]
+    15  new.array    r4, r5, #29 int[]
     16  int          r5, 0
     17  int          r6, 1
     18  list.get.32  r6, r3, r6

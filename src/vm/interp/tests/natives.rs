@@ -30,7 +30,7 @@ pub(super) fn stop(_: &mut Context<'_>) -> Result<Outcome, Trap> {
 
 pub(super) fn park(cx: &mut Context<'_>) -> Result<Outcome, Trap> {
     match std::mem::replace(cx.state::<u32>(), 1) {
-        0 => Ok(Outcome::Park(Park::Again)),
+        0 => Ok(Outcome::Park),
         _ => {
             cx.set_int(42);
             Ok(Outcome::Done)
@@ -188,7 +188,7 @@ fn a_native_that_waits_leaves_the_thread_to_be_resumed() {
     let mut machine = machine(PROGRAM);
     let id = (0..).map(FunctionId).find(|&id| machine.program.source(id).name == "parks").unwrap();
     let mut thread = machine.start(id, &[]);
-    assert!(matches!(machine.run(&mut thread), Exit::Parked(Park::Again)));
+    assert!(matches!(machine.run(&mut thread), Exit::Parked));
     machine.collect();
     assert!(matches!(machine.run(&mut thread), Exit::Done(42)));
 }

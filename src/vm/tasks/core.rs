@@ -1,0 +1,224 @@
+//! The machine as its tasks share it, and a call of the host from begin to end.
+
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::queue::What;
+use super::report;
+use super::table::Failure;
+use super::task::{self, ScriptTask};
+use crate::sched::Builder;
+use crate::sched::carrier::Carrier;
+use crate::thread;
+use crate::vm::interp::{Exit, Machine, Stop, Thread};
+use crate::vm::native::Word;
+use crate::vm::types::FunctionId;
+
+/// How a call of the host ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    Exit(Exit),
+    /// Nobody could go on: who waits for what.
+    Deadlock(String),
+}
+
+/// A machine, with what the tasks of the present call share.
+pub(crate) struct Core {
+    machine: UnsafeCell<Box<Machine>>,
+    /// How the function ended that the host called.
+    outcome: Cell<Option<Exit>>,
+    /// Why a task was stopped: then all are.
+    stopped: Cell<Option<Stop>>,
+    /// The function has ended: its tasks are dropped.
+    ending: Cell<bool>,
+    /// Who waited for whom when the first task was dropped that could have gone on.
+    stuck: RefCell<Option<String>>,
+}
+
+// SAFETY: what is in it is used by the host that owns the machine (by mutable reference, hence one at a
+// time) and, while that is inside `call`, by the tasks of the call, all on the same OS thread.
+unsafe impl Send for Core {}
+// SAFETY: as above.
+unsafe impl Sync for Core {}
+
+impl Core {
+    pub(crate) fn new(machine: Box<Machine>) -> Arc<Core> {
+        Arc::new(Core {
+            machine: UnsafeCell::new(machine),
+            outcome: Cell::new(None),
+            stopped: Cell::new(None),
+            ending: Cell::new(false),
+            stuck: RefCell::new(None),
+        })
+    }
+
+    /// The machine.
+    ///
+    /// # Safety
+    ///
+    /// By the host that owns it, between calls; or by a task of the present call, on its carrier. No
+    /// two of the references are used in turn, but for calls that go from one to the other.
+    #[allow(clippy::mut_from_ref, reason = "exclusive by the contract")]
+    pub(crate) unsafe fn machine(&self) -> &mut Machine {
+        // SAFETY: the contract.
+        unsafe { &mut *self.machine.get() }
+    }
+
+    /// Runs a function to its end, and drops the tasks that it has spawned.
+    ///
+    /// Where there is no runtime, and the function needs one, it gets one with these settings.
+    ///
+    /// # Errors
+    ///
+    /// If there is no stack for a runtime; or if tasks of an earlier call, which was unwound, are
+    /// still there.
+    ///
+    /// # Safety
+    ///
+    /// By the host that owns the machine.
+    pub(crate) unsafe fn call(
+        self: &Arc<Core>,
+        function: FunctionId,
+        words: &[Word],
+        runtime: &Builder,
+    ) -> io::Result<End> {
+        // SAFETY: the caller's promise.
+        let machine = unsafe { self.machine() };
+        if machine.tasks.live > 0 {
+            return Err(io::Error::other(
+                "an earlier call of the machine was unwound, and its tasks are still being dropped",
+            ));
+        }
+        self.outcome.set(None);
+        self.stopped.set(None);
+        self.ending.set(false);
+        self.stuck.take();
+        machine.tasks.begin(NonNull::from(&**self));
+        let mut thread = machine.start(function, words);
+        loop {
+            match machine.run(&mut thread) {
+                Exit::NeedsTask | Exit::Yielded => break,
+                Exit::Paused => {}
+                exit => return Ok(End::Exit(exit)),
+            }
+        }
+        if Carrier::current().is_some() {
+            return Ok(self.run_as_task(thread));
+        }
+        let runtime = runtime.clone().build()?;
+        match runtime.run(|| self.run_as_task(thread)) {
+            Ok(end) => Ok(end),
+            Err(_) => Ok(End::Deadlock(self.stuck.take().unwrap_or_default())),
+        }
+    }
+
+    /// Goes on with a thread as a task, until it has ended and the others are gone.
+    fn run_as_task(self: &Arc<Core>, thread: Box<Thread>) -> End {
+        let ending = Ending(self);
+        let joined = task::spawn_main(self, thread).join();
+        drop(ending);
+        if let Err(payload) = joined {
+            std::panic::resume_unwind(payload);
+        }
+        End::Exit(self.outcome.take().expect("a task that has ended has left its outcome"))
+    }
+
+    /// What nobody has observed of the tasks that failed in the last call, by id.
+    ///
+    /// # Safety
+    ///
+    /// By the host that owns the machine.
+    pub(crate) unsafe fn take_failures(&self) -> Vec<Failure> {
+        // SAFETY: the caller's promise.
+        unsafe { self.machine() }.tasks.take_failures()
+    }
+
+    // For the tasks.
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.get()
+    }
+
+    pub(super) fn stopped(&self) -> Option<Stop> {
+        self.stopped.get()
+    }
+
+    /// A task was stopped: so are all, as soon as the first one knows.
+    pub(super) fn stop(&self, stop: Stop) {
+        self.stopped.set(Some(stop));
+        // SAFETY: by a task.
+        let machine = unsafe { self.machine() };
+        for thread in machine.tasks.threads() {
+            // SAFETY: what is in the table is alive.
+            let thread = unsafe { thread.as_ref() };
+            if thread.id == ScriptTask::MAIN {
+                thread.wait.wake();
+            }
+        }
+    }
+
+    pub(super) fn set_outcome(&self, exit: Exit) {
+        self.outcome.set(Some(exit));
+    }
+
+    /// A task is dropped that has not ended. If that is not since its call has ended, nobody could go
+    /// on any more: it is noted who waits for whom while all are there.
+    pub(super) fn note_stuck(&self) {
+        if !self.ending.get() && self.stuck.borrow().is_none() {
+            // SAFETY: by a task.
+            let report = report::waiting(unsafe { self.machine() });
+            self.stuck.replace(Some(report));
+        }
+    }
+
+    fn end_tasks(&self) {
+        self.ending.set(true);
+        // SAFETY: by the caller of `run_as_task`; no task has the machine.
+        let machine = unsafe { self.machine() };
+        for thread in machine.tasks.threads() {
+            // SAFETY: what is in the table is alive, and its task has not ended; we are on its carrier.
+            unsafe {
+                if let Some(wakeup) = thread.as_ref().wait.wakeup {
+                    wakeup.cancel();
+                }
+            }
+        }
+        // Whoever is unwound cannot wait: they are dropped in their turn.
+        if !std::thread::panicking() {
+            // SAFETY: as above; nobody uses a reference across the yield.
+            thread::shield(|| {
+                while unsafe { self.machine() }.tasks.live > 0 {
+                    thread::yield_now();
+                }
+            });
+        }
+    }
+}
+
+/// Ends the tasks of a call, whichever way it is left.
+struct Ending<'a>(&'a Core);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end_tasks();
+    }
+}
+
+impl What {
+    /// For messages: "to receive from a channel".
+    pub(crate) fn purpose(self) -> &'static str {
+        match self {
+            What::Sleep => "for its time to come",
+            What::Receive => "to receive from a channel",
+            What::Send => "to send into a channel",
+            What::Future => "for a task or a promise",
+            What::AnyFuture => "for one of several futures",
+            What::Lock => "to lock a mutex",
+            What::Permit => "for a permit of a semaphore",
+            What::Select => "for one of several channels",
+            What::Host => "for the host",
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Waiting: a thread's place in the queue of what it waits for, and how the wait ended.
+//!
+//! A queue is two fields of an object, the addresses of its first and its last [`Node`]. A node lies
+//! in the thread that waits, so waiting allocates nothing, and names its queue by object and field,
+//! so it can be taken out by whoever ends the thread. The object is a root for as long as the thread
+//! waits: the queue of a parked thread is never collected.
+//!
+//! ```text
+//!   Channel | header | … | first receiver ─┐ | last receiver | …
+//!                                          ▼
+//!                     Node in a thread ◄──► Node in a thread
+//! ```
+//!
+//! All of it belongs to the machine: who touches a queue has the machine, so there are no locks. A
+//! notifier takes a node out, says in it how the wait ended, and wakes the thread; what it hands over
+//! lies in the node until the thread goes on. A timeout or a cancellation finds the node still queued.
+//! So exactly one of them ends a wait.
+
+use std::ptr;
+
+use super::select::Arms;
+use crate::sched::clock::Instant;
+use crate::sched::resumable::Wakeup;
+use crate::vm::heap::{Tracer, object};
+use crate::vm::native::{Trap, Waiting, Word};
+use crate::vm::types::ExceptionClass;
+
+/// How a wait stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// There is no wait.
+    Idle,
+    /// It goes on; a wait in no queue ends at its deadline.
+    Waiting,
+    /// It has got what it waited for: `value` is the result of the call.
+    Served,
+    /// The call is to be made again: what it looks for is there.
+    Again,
+    /// What was waited for was closed.
+    Closed,
+    /// What was waited for failed: `value` is the exception.
+    Failed,
+}
+
+/// What a thread waits for, as reports say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Sleep,
+    Receive,
+    Send,
+    Future,
+    AnyFuture,
+    Lock,
+    Permit,
+    Select,
+    Host,
+}
+
+/// What a call gives when its deadline passes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timeout {
+    /// A `TimeoutException`.
+    Throws,
+    /// What a call without a result gives: the time is what it waits for.
+    Nothing,
+    /// The `int` -1.
+    MinusOne,
+}
+
+/// A place in a queue.
+#[derive(Debug)]
+pub(crate) struct Node {
+    next: *mut Node,
+    previous: *mut Node,
+    /// The object with the queue; 0 while there is none.
+    object: Word,
+    /// The field with the first node of the queue.
+    slot: u8,
+    queued: bool,
+    /// Whether `value` is a reference.
+    pub(super) reference: bool,
+    pub(super) state: State,
+    /// Which of several arms this is.
+    pub(super) arm: u32,
+    /// What is handed over, in either direction.
+    pub(super) value: Word,
+    owner: *mut Wait,
+}
+
+impl Node {
+    pub(super) const fn new() -> Node {
+        Node {
+            next: ptr::null_mut(),
+            previous: ptr::null_mut(),
+            object: 0,
+            slot: 0,
+            queued: false,
+            reference: false,
+            state: State::Idle,
+            arm: 0,
+            value: 0,
+            owner: ptr::null_mut(),
+        }
+    }
+
+    /// The object with its queue.
+    pub(super) fn object(&self) -> Word {
+        self.object
+    }
+
+    pub(super) fn trace(&self, tracer: &mut Tracer<'_>) {
+        tracer.reference(self.object);
+        if self.reference {
+            tracer.reference(self.value);
+        }
+    }
+}
+
+/// What a thread of the machine waits for. It stays where it is while it waits.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    pub(super) node: Node,
+    /// Further nodes, of a wait for several things.
+    pub(super) arms: Option<Box<Arms>>,
+    pub(super) what: What,
+    pub(super) timeout: Timeout,
+    pub(super) deadline: Instant,
+    /// By which it is woken; none before its task exists.
+    pub(super) wakeup: Option<Wakeup>,
+    /// Somebody wants it to end: it is told at its next wait.
+    pub(super) cancelled: bool,
+}
+
+impl Wait {
+    pub(crate) const fn new() -> Wait {
+        Wait {
+            node: Node::new(),
+            arms: None,
+            what: What::Sleep,
+            timeout: Timeout::Throws,
+            deadline: Instant::FAR_FUTURE,
+            wakeup: None,
+            cancelled: false,
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.node.state
+    }
+
+    /// Begins to wait. The wait is that of a thread, in its box: it stays where it is, and whoever
+    /// ends the thread takes it [out](Self::leave).
+    ///
+    /// # Errors
+    ///
+    /// The exception of a task that has been cancelled.
+    pub(crate) fn park(&mut self, waiting: Waiting) -> Result<(), Trap> {
+        self.begin(&waiting)?;
+        if let Some(queue) = waiting.queue {
+            // SAFETY: see above; the node is in no queue, since the last wait has ended.
+            unsafe { queue.push(&mut self.node) };
+        }
+        Ok(())
+    }
+
+    /// Waits in several queues, with what it brings into each.
+    ///
+    /// # Errors
+    ///
+    /// As for [`park`](Self::park).
+    pub(crate) fn park_on_any(
+        &mut self,
+        waiting: &Waiting,
+        arms: &[(Queue, Word, bool)],
+    ) -> Result<(), Trap> {
+        self.begin(waiting)?;
+        // SAFETY: as in `park`.
+        self.arms = Some(unsafe { Arms::begin(self, arms) });
+        Ok(())
+    }
+
+    fn begin(&mut self, waiting: &Waiting) -> Result<(), Trap> {
+        debug_assert_eq!(self.node.state, State::Idle);
+        if std::mem::take(&mut self.cancelled) {
+            return Err(Trap::of(ExceptionClass::Cancelled, "the task was cancelled"));
+        }
+        let owner = &raw mut *self;
+        self.what = waiting.what;
+        self.timeout = waiting.timeout;
+        self.deadline = waiting.deadline;
+        let node = &mut self.node;
+        (node.owner, node.value, node.reference) = (owner, waiting.value, waiting.reference);
+        node.state = State::Waiting;
+        Ok(())
+    }
+
+    /// Whether the deadline has passed.
+    pub(super) fn is_due(&self) -> bool {
+        !self.deadline.is_far_future() && self.deadline <= Instant::now()
+    }
+
+    /// Takes the wait out of its queues, whatever has become of it.
+    pub(crate) fn leave(&mut self) {
+        // SAFETY: queued nodes are in living objects' queues: see the module's documentation.
+        unsafe {
+            unlink(&mut self.node);
+            if let Some(arms) = &mut self.arms {
+                arms.leave();
+            }
+        }
+        self.arms = None;
+        self.node.object = 0;
+        self.node.value = 0;
+        self.node.reference = false;
+        self.node.state = State::Idle;
+        self.deadline = Instant::FAR_FUTURE;
+    }
+
+    pub(crate) fn trace(&self, tracer: &mut Tracer<'_>) {
+        self.node.trace(tracer);
+        if let Some(arms) = &self.arms {
+            arms.trace(tracer);
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        if let Some(wakeup) = self.wakeup {
+            // SAFETY: the thread belongs to its task, which has not ended while the thread is there.
+            unsafe { wakeup.wake() };
+        }
+    }
+
+    /// Tells a waiting thread to look around.
+    pub(super) fn nudge(&self) {
+        if self.node.state == State::Waiting {
+            self.wake();
+        }
+    }
+}
+
+/// A queue, by the object and the first of its two fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Queue {
+    pub(super) object: Word,
+    pub(super) slot: u8,
+}
+
+impl Queue {
+    /// # Safety
+    ///
+    /// The object lives and has the two fields, which only this module writes.
+    pub(crate) const unsafe fn new(object: Word, slot: u8) -> Queue {
+        Queue { object, slot }
+    }
+
+    fn first(self) -> *mut Node {
+        // SAFETY: the promise of `new`.
+        let word = unsafe { object::field(self.object, self.slot.into()) };
+        ptr::with_exposed_provenance_mut(word as usize)
+    }
+
+    fn last(self) -> *mut Node {
+        // SAFETY: as above.
+        let word = unsafe { object::field(self.object, usize::from(self.slot) + 1) };
+        ptr::with_exposed_provenance_mut(word as usize)
+    }
+
+    fn set_first(self, node: *mut Node) {
+        // SAFETY: as above.
+        unsafe {
+            object::set_field(self.object, self.slot.into(), node.expose_provenance() as Word)
+        }
+    }
+
+    fn set_last(self, node: *mut Node) {
+        let slot = usize::from(self.slot) + 1;
+        // SAFETY: as above.
+        unsafe { object::set_field(self.object, slot, node.expose_provenance() as Word) }
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.first().is_null()
+    }
+
+    /// Puts a node at the end.
+    ///
+    /// # Safety
+    ///
+    /// It is in no queue, and stays where it is while it is in this one.
+    pub(super) unsafe fn push(self, node: *mut Node) {
+        let last = self.last();
+        // SAFETY: the caller's promise; what is in a queue is alive.
+        unsafe {
+            (*node).object = self.object;
+            (*node).slot = self.slot;
+            (*node).queued = true;
+            (*node).previous = last;
+            (*node).next = ptr::null_mut();
+            match last.as_mut() {
+                Some(last) => last.next = node,
+                None => self.set_first(node),
+            }
+        }
+        self.set_last(node);
+    }
+
+    /// What the first one has brought; `None` if nobody waits.
+    pub(crate) fn peek_value(self) -> Option<Word> {
+        // SAFETY: what is in a queue is alive.
+        unsafe { self.first().as_ref() }.map(|node| node.value)
+    }
+
+    /// Ends the wait of the first one: false if there is none.
+    pub(crate) fn serve(self, state: State, value: Word, reference: bool) -> bool {
+        let node = self.first();
+        if node.is_null() {
+            return false;
+        }
+        // SAFETY: what is in a queue is alive, and so is the wait that it belongs to.
+        unsafe { end(node, state, value, reference) };
+        true
+    }
+
+    /// Ends all waits.
+    pub(crate) fn serve_all(self, state: State, value: Word, reference: bool) {
+        while self.serve(state, value, reference) {}
+    }
+}
+
+/// Takes a node out of its queue, if it is in one.
+///
+/// # Safety
+///
+/// Its neighbours and its queue are alive.
+pub(super) unsafe fn unlink(node: *mut Node) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !(*node).queued {
+            return;
+        }
+        let queue = Queue { object: (*node).object, slot: (*node).slot };
+        let (next, previous) = ((*node).next, (*node).previous);
+        match previous.as_mut() {
+            Some(previous) => previous.next = next,
+            None => queue.set_first(next),
+        }
+        match next.as_mut() {
+            Some(next) => next.previous = previous,
+            None => queue.set_last(previous),
+        }
+        (*node).queued = false;
+    }
+}
+
+/// Ends a wait through one of its nodes, and wakes the thread.
+///
+/// # Safety
+///
+/// As for [`unlink`]; the node is queued.
+unsafe fn end(node: *mut Node, state: State, value: Word, reference: bool) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        unlink(node);
+        let owner = (*node).owner;
+        let main = &raw mut (*owner).node;
+        if main != node {
+            // An arm: the others may not be served any more.
+            if let Some(arms) = &mut (*owner).arms {
+                arms.leave();
+            }
+            (*main).arm = (*node).arm;
+            (*main).object = (*node).object;
+        }
+        (*main).state = state;
+        (*main).value = value;
+        (*main).reference = reference;
+        (*owner).wake();
+    }
+}
+
+/// Makes a node one of several of a wait.
+///
+/// # Safety
+///
+/// The wait stays where it is as long as the node is queued.
+pub(super) unsafe fn belong(
+    node: *mut Node,
+    owner: *mut Wait,
+    arm: u32,
+    value: Word,
+    reference: bool,
+) {
+    // SAFETY: the caller has made the node.
+    unsafe {
+        (*node).owner = owner;
+        (*node).arm = arm;
+        (*node).value = value;
+        (*node).reference = reference;
+        (*node).state = State::Waiting;
+    }
+}

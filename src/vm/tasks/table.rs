@@ -1,0 +1,193 @@
+//! The threads of a machine that are tasks, and how those ended that failed.
+
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+
+use super::core::Core;
+use super::future::Future;
+use super::queue::{State, Timeout, What};
+use crate::sched::carrier::Carrier;
+use crate::task::Context;
+use crate::vm::heap::Tracer;
+use crate::vm::interp::{Thread, Thrown};
+use crate::vm::native::Word;
+
+/// A task that ended with an exception which nobody has observed yet, or which was observed last.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) id: u32,
+    future: Word,
+    pub(crate) thrown: Thrown,
+}
+
+/// What a machine knows of its tasks.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    threads: Vec<Option<NonNull<Thread>>>,
+    free: Vec<u32>,
+    /// How many there are.
+    pub(crate) live: usize,
+    next_id: u32,
+    /// Ended by exceptions that nobody has observed, by id.
+    failures: BTreeMap<u32, Failure>,
+    /// The last failure that somebody observed: where the exception came from, should it go on.
+    observed: Option<Thrown>,
+    /// The task that has the machine.
+    context: Option<NonNull<Context<'static>>>,
+    /// Whose tasks these are; set before there are any.
+    core: Option<NonNull<Core>>,
+}
+
+// SAFETY: the pointers are to threads, contexts and the core of this machine's tasks, which are used
+// only on the carrier that runs them; while there are none a machine may move.
+unsafe impl Send for Tasks {}
+
+impl Tasks {
+    /// Takes a thread in, which becomes a task, under the next id. Returns its place.
+    pub(super) fn add(&mut self, thread: &mut Thread) -> u32 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.live += 1;
+        let entry = Some(NonNull::from(&mut *thread));
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.threads[place as usize] = entry;
+                place
+            }
+            None => {
+                self.threads.push(entry);
+                (self.threads.len() - 1) as u32
+            }
+        };
+        (thread.id, thread.place) = (id, place);
+        place
+    }
+
+    /// Takes a thread out that will not go on.
+    pub(super) fn remove(&mut self, thread: &mut Thread) {
+        thread.wait.leave();
+        self.threads[thread.place as usize] = None;
+        self.free.push(thread.place);
+        self.live -= 1;
+    }
+
+    /// The next call of the host counts its tasks from 0.
+    pub(super) fn begin(&mut self, core: NonNull<Core>) {
+        debug_assert_eq!(self.live, 0);
+        self.core = Some(core);
+        self.next_id = 0;
+        self.threads.clear();
+        self.free.clear();
+        self.observed = None;
+    }
+
+    pub(super) fn core(&self) -> NonNull<Core> {
+        self.core.expect("tasks belong to a core")
+    }
+
+    /// The threads, in no order.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = NonNull<Thread>> + '_ {
+        self.threads.iter().flatten().copied()
+    }
+
+    /// The thread at a place.
+    pub(super) fn at(&self, place: usize) -> Option<NonNull<Thread>> {
+        self.threads.get(place).copied().flatten()
+    }
+
+    /// A task is resumed, or gives the machine back.
+    pub(crate) fn set_context(&mut self, context: Option<NonNull<Context<'static>>>) {
+        self.context = context;
+    }
+
+    /// Whether a task has the machine: else it runs on its caller's own stack.
+    pub(crate) fn is_task(&self) -> bool {
+        self.context.is_some()
+    }
+
+    /// Whether somebody else could run now.
+    pub(crate) fn others_can_run(&self) -> bool {
+        match self.context {
+            // SAFETY: the context is that of the resume which is under way.
+            Some(context) => unsafe { context.as_ref() }.should_yield(),
+            None => Carrier::current().is_some_and(Carrier::others_can_run),
+        }
+    }
+
+    /// A task has failed, and its future holds the exception.
+    pub(super) fn note_failure(&mut self, id: u32, future: Future, thrown: Thrown) {
+        self.failures.insert(id, Failure { id, future: future.word(), thrown });
+    }
+
+    /// Somebody observes how a future ended.
+    pub(crate) fn observe(&mut self, future: Future) {
+        if future.is_seen() {
+            return;
+        }
+        future.see();
+        if let Some(failure) = self.failures.remove(&future.id()) {
+            self.observed = Some(failure.thrown);
+        }
+    }
+
+    /// Where an exception came from that passed from one task to another.
+    pub(crate) fn origin(&self, exception: Word) -> Option<&[String]> {
+        let observed = self.observed.as_ref()?;
+        (observed.exception == exception).then_some(&observed.backtrace)
+    }
+
+    /// What nobody has observed, by id.
+    pub(super) fn take_failures(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut self.failures).into_values().collect()
+    }
+
+    /// Tells the references that are kept here; the threads are the interpreter's to tell.
+    pub(crate) fn trace(&self, tracer: &mut Tracer<'_>) {
+        for failure in self.failures.values() {
+            tracer.reference(failure.future);
+            tracer.reference(failure.thrown.exception);
+        }
+        if let Some(observed) = &self.observed {
+            tracer.reference(observed.exception);
+        }
+    }
+}
+
+/// How a thread goes on whose wait is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GoOn {
+    /// It was not waiting, or makes its call again.
+    Run,
+    /// The call gives this word.
+    Give(Word),
+    /// It waits still.
+    Wait,
+    /// The call throws: the object, or an exception that is to be made.
+    Throw(Word),
+    Closed(What),
+    TimedOut(What),
+    Cancelled,
+}
+
+impl Thread {
+    /// How the thread's wait stands; ends it unless it goes on.
+    pub(crate) fn look(&mut self) -> GoOn {
+        let wait = &mut self.wait;
+        let go_on = match wait.node.state {
+            State::Idle => return GoOn::Run,
+            State::Again => GoOn::Run,
+            State::Served => GoOn::Give(wait.node.value),
+            State::Failed => GoOn::Throw(wait.node.value),
+            State::Closed => GoOn::Closed(wait.what),
+            State::Waiting if std::mem::take(&mut wait.cancelled) => GoOn::Cancelled,
+            State::Waiting if !wait.is_due() => return GoOn::Wait,
+            State::Waiting => match wait.timeout {
+                Timeout::Throws => GoOn::TimedOut(wait.what),
+                Timeout::Nothing => GoOn::Give(0),
+                Timeout::MinusOne => GoOn::Give(Word::from(u32::MAX)),
+            },
+        };
+        wait.leave();
+        go_on
+    }
+}

@@ -1,0 +1,167 @@
+//! A thread of the machine as a task without a stack.
+
+use std::sync::Arc;
+
+use super::core::Core;
+use super::future::Future;
+use crate::sched::resumable::Wakeup;
+use crate::task::{self, Context, Resumable, Step};
+use crate::thread::JoinHandle;
+use crate::vm::heap::object;
+use crate::vm::interp::{Exit, Machine, Thread, Thrown};
+use crate::vm::native::Word;
+use crate::vm::types::ExceptionClass;
+
+/// See the [module documentation](self).
+pub(super) struct ScriptTask {
+    core: Arc<Core>,
+    /// Until it has ended.
+    thread: Option<Box<Thread>>,
+}
+
+/// Makes a thread a task: that of the function which the host called.
+pub(super) fn spawn_main(core: &Arc<Core>, thread: Box<Thread>) -> JoinHandle<()> {
+    spawn(core.clone(), thread)
+}
+
+fn spawn(core: Arc<Core>, mut thread: Box<Thread>) -> JoinHandle<()> {
+    // SAFETY: by a task, or on behalf of the first one.
+    let machine = unsafe { core.machine() };
+    let place = machine.tasks.add(&mut thread);
+    if thread.handle != 0 {
+        // SAFETY: the handle of a thread is its future.
+        unsafe { Future::from_word(thread.handle) }.belong(thread.id, place);
+    }
+    let thread_ptr = &raw mut *thread;
+    let handle = task::spawn(ScriptTask { core, thread: Some(thread) });
+    // SAFETY: the thread is in its box, which the task owns and has not touched yet.
+    unsafe { (*thread_ptr).wait.wakeup = Some(Wakeup::new(handle.task())) };
+    handle
+}
+
+impl Machine {
+    /// Makes a thread a task, behind all others that can run. Its future, or what stands for it, is
+    /// settled at its end; whether that holds references, `references` says.
+    pub(crate) fn spawn(&mut self, mut thread: Box<Thread>, future: Future, references: bool) {
+        thread.handle = future.word();
+        thread.gives_reference = references;
+        // SAFETY: the core is that which the running task belongs to; it is in an `Arc`.
+        let core = unsafe {
+            let core = self.tasks.core().as_ptr();
+            Arc::increment_strong_count(core);
+            Arc::from_raw(core)
+        };
+        drop(spawn(core, thread));
+    }
+
+    /// Cancels the task of a future. False: it has ended, or there is none.
+    pub(crate) fn cancel(&mut self, future: Future) -> bool {
+        let Some(mut thread) = future.place().and_then(|place| self.tasks.at(place)) else {
+            return false;
+        };
+        // SAFETY: what is in the table is alive; it may be the running one, of which only the wait is
+        // touched.
+        unsafe {
+            let wait = &mut thread.as_mut().wait;
+            wait.cancelled = true;
+            wait.nudge();
+        }
+        true
+    }
+}
+
+impl ScriptTask {
+    /// The id of the task of the function that the host called.
+    pub(super) const MAIN: u32 = 0;
+
+    fn end(&mut self, exit: Exit) -> Step<()> {
+        let Some(mut thread) = self.thread.take() else { return Step::Done(()) };
+        let core = &*self.core;
+        // SAFETY: by a task.
+        let machine = unsafe { core.machine() };
+        machine.tasks.remove(&mut thread);
+        if thread.id == ScriptTask::MAIN {
+            machine.interrupt.set_wakeup(None);
+            core.set_outcome(exit);
+            return Step::Done(());
+        }
+        // SAFETY: the handle of a thread is its future, which the thread has kept alive.
+        let future = unsafe { Future::from_word(thread.handle) };
+        match exit {
+            Exit::Done(word) => future.complete(word, thread.gives_reference),
+            Exit::Thrown(thrown) => fail(machine, thread.id, future, thrown),
+            Exit::Stopped(stop) => core.stop(stop),
+            _ => unreachable!("a task that has ended does not go on"),
+        }
+        machine.recycle(thread);
+        Step::Done(())
+    }
+}
+
+/// A cancelled task that ends by that is no failure that anybody must hear of.
+fn fail(machine: &mut Machine, id: u32, future: Future, thrown: Thrown) {
+    let exception = thrown.exception;
+    if machine.is_exception(exception, ExceptionClass::Cancelled) {
+        future.see();
+    } else {
+        machine.tasks.note_failure(id, future, thrown);
+    }
+    future.fail(exception);
+}
+
+impl Resumable for ScriptTask {
+    type Output = ();
+
+    fn resume(&mut self, cx: &mut Context<'_>) -> Step<()> {
+        let core = &*self.core;
+        if core.is_ending() {
+            // Cancelled, and so dropped when it parks.
+            return Step::Parked;
+        }
+        let Some(thread) = &mut self.thread else { return Step::Done(()) };
+        if thread.id == ScriptTask::MAIN
+            && let Some(stop) = core.stopped()
+        {
+            return self.end(Exit::Stopped(stop));
+        }
+        // SAFETY: by a task.
+        let machine = unsafe { core.machine() };
+        if thread.id == ScriptTask::MAIN && !thread.begun {
+            machine.interrupt.set_wakeup(Some(cx.wakeup()));
+        }
+        match machine.resume(thread, cx) {
+            Exit::Yielded | Exit::Paused => Step::Yielded,
+            Exit::Parked => {
+                let deadline = thread.wait.deadline;
+                match deadline.is_far_future() || cx.poll_sleep(deadline).is_pending() {
+                    true => Step::Parked,
+                    false => Step::Yielded,
+                }
+            }
+            exit => self.end(exit),
+        }
+    }
+}
+
+impl Drop for ScriptTask {
+    fn drop(&mut self) {
+        let Some(mut thread) = self.thread.take() else { return };
+        self.core.note_stuck();
+        // SAFETY: by a task that is dropped: none has the machine.
+        let machine = unsafe { self.core.machine() };
+        if thread.id == ScriptTask::MAIN {
+            machine.interrupt.set_wakeup(None);
+        }
+        machine.tasks.remove(&mut thread);
+        // Unwinds native functions that wait in the middle of it.
+        drop(thread);
+    }
+}
+
+impl Machine {
+    /// Whether an object is an exception of this very class.
+    fn is_exception(&self, exception: Word, class: ExceptionClass) -> bool {
+        // SAFETY: an exception that was thrown lives.
+        self.class_of(unsafe { object::type_of(exception) }) == Some(class.class())
+    }
+}
