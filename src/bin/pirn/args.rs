@@ -25,6 +25,8 @@ Options of run:
   --depth N           how deep calls may be nested
   --fuel N            end the program after N calls and loop iterations
   --gc-stress         collect garbage as often as possible, to find bugs
+  --seed N            shuffle the order of tasks, in a way that N decides
+  --virtual-time      sleeps take no time: it jumps when all tasks wait
   --stats             say on standard error what the run needed
 
 Options of build:
@@ -54,6 +56,8 @@ pub struct Limits {
     pub depth: Option<usize>,
     pub fuel: Option<u64>,
     pub gc_stress: bool,
+    pub seed: Option<u64>,
+    pub virtual_time: bool,
     pub stats: bool,
 }
 
@@ -131,6 +135,14 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, UsageE
             Long("gc-stress") => {
                 special.push(("--gc-stress", "run"));
                 limits.gc_stress = true;
+            }
+            Long("seed") => {
+                special.push(("--seed", "run"));
+                limits.seed = Some(parser.value()?.parse()?);
+            }
+            Long("virtual-time") => {
+                special.push(("--virtual-time", "run"));
+                limits.virtual_time = true;
             }
             Long("stats") => {
                 special.push(("--stats", "run"));

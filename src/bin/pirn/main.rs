@@ -117,7 +117,11 @@ fn load(file: &Path, color: Color) -> Result<Program, Error> {
 static LAST: OnceLock<Mutex<Vm>> = OnceLock::new();
 
 fn run(file: &Path, args: Vec<String>, limits: &Limits, color: Color) -> i32 {
-    let mut builder = Vm::builder().args(args).gc_stress(limits.gc_stress);
+    let mut runtime = pirn::Builder::new().virtual_time(limits.virtual_time);
+    if let Some(seed) = limits.seed {
+        runtime = runtime.seed(seed);
+    }
+    let mut builder = Vm::builder().args(args).gc_stress(limits.gc_stress).runtime(runtime);
     let out = Stdout(io::stdout());
     builder = match io::stdout().is_terminal() {
         true => builder.stdout_by_lines(out),

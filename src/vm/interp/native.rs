@@ -21,6 +21,7 @@ use crate::stack::bounds_at;
 use crate::vm::heap::HeapFull;
 use crate::vm::module::NativeImport;
 use crate::vm::native::{Context, NativeBody, NativeKind, Outcome, Trap, Word};
+use crate::vm::tasks::select::Select;
 use crate::vm::tasks::table::GoOn;
 use crate::vm::types::{ExceptionClass, FunctionId, Signature};
 
@@ -153,20 +154,23 @@ impl Machine {
         if !self.suspender.is_null() {
             return work(self);
         }
+        // From here on the machine is used by this pointer alone, by the window as well.
         let machine = std::ptr::from_mut(self);
         let body = move |suspender: &Suspender<(), Exit>, ()| {
             // SAFETY: whoever resumes the window is in a run of the machine, and does not touch it
             // meanwhile; the machine is in a box that outlives its threads.
-            let machine = unsafe { &mut *machine };
-            machine.suspender = suspender;
-            machine.stack_floor = stack_floor();
-            work(machine)
+            unsafe {
+                (*machine).suspender = suspender;
+                (*machine).stack_floor = stack_floor();
+                work(&mut *machine)
+            }
         };
         match coroutine::Builder::new().stack_size(WINDOW).build(body) {
             Ok(stack) => {
                 let suspender = std::ptr::null();
                 let window = Window { stack, suspender, stack_floor: 0, locals: Vec::new() };
-                self.resume_window(Box::new(window))
+                // SAFETY: the machine runs a thread.
+                unsafe { Machine::resume_window(machine, Box::new(window)) }
             }
             Err(error) => self.raise(
                 ExceptionClass::Exception,
@@ -175,20 +179,29 @@ impl Machine {
         }
     }
 
-    fn resume_window(&mut self, mut window: Box<Window>) -> Step {
-        self.suspender = window.suspender;
-        self.stack_floor = window.stack_floor;
-        let state = window.stack.resume(());
-        window.suspender = std::mem::replace(&mut self.suspender, std::ptr::null());
-        match state {
-            Ok(CoroutineState::Yield(exit)) => {
-                window.stack_floor = self.stack_floor;
-                // What it keeps goes with it when the run has ended.
-                self.current().window = Some(window);
-                self.leave(exit)
+    /// Goes on in a window, until that has ended or is suspended.
+    ///
+    /// # Safety
+    ///
+    /// The machine runs the thread that the window belongs to, and is used by this pointer alone.
+    unsafe fn resume_window(machine: *mut Machine, mut window: Box<Window>) -> Step {
+        // SAFETY: the caller's promise. No reference to the machine is alive while the window runs,
+        // which has one.
+        unsafe {
+            (*machine).suspender = window.suspender;
+            (*machine).stack_floor = window.stack_floor;
+            let state = window.stack.resume(());
+            window.suspender = std::mem::replace(&mut (*machine).suspender, std::ptr::null());
+            match state {
+                Ok(CoroutineState::Yield(exit)) => {
+                    window.stack_floor = (*machine).stack_floor;
+                    // What it keeps goes with it when the run has ended.
+                    (*machine).current().window = Some(window);
+                    (*machine).leave(exit)
+                }
+                Ok(CoroutineState::Return(step)) => step,
+                Err(_) => unreachable!("a window that has ended is gone"),
             }
-            Ok(CoroutineState::Return(step)) => step,
-            Err(_) => unreachable!("a window that has ended is gone"),
         }
     }
 
@@ -198,13 +211,21 @@ impl Machine {
         if self.suspender.is_null()
             && let Some(window) = self.current().window.take()
         {
-            return self.resume_window(window);
+            // SAFETY: the thread runs, and the machine is not used by `self` any more.
+            return unsafe { Machine::resume_window(self, window) };
         }
         match self.current().look() {
             GoOn::Run => Step::Continue,
             GoOn::Give(word) => {
                 let a = self.code().a();
                 self.set_register(a, word);
+                self.advance()
+            }
+            GoOn::Selected(arm, received) => {
+                let a = self.code().a();
+                // SAFETY: the thread stands at the call that waits, whose receiver is the `Select`.
+                unsafe { Select::from_word(self.register(a)) }.end(arm, received);
+                self.set_register(a, arm as Word);
                 self.advance()
             }
             GoOn::Wait => self.leave(Exit::Parked),

@@ -8,13 +8,17 @@ use crate::vm::tasks::channel::{Channel, Refused};
 use crate::vm::tasks::queue::What;
 use crate::vm::types::{ExceptionClass, Type};
 
-fn channel(cx: &Context<'_>) -> Result<Channel, Trap> {
-    let word = reference(cx, 0, "the channel")?;
+pub(super) fn channel_at(cx: &Context<'_>, index: usize) -> Result<Channel, Trap> {
+    let word = reference(cx, index, "the channel")?;
     // SAFETY: the argument's type is a channel, and it is not null.
     Ok(unsafe { Channel::from_word(word) })
 }
 
-fn closed() -> Trap {
+fn channel(cx: &Context<'_>) -> Result<Channel, Trap> {
+    channel_at(cx, 0)
+}
+
+pub(super) fn closed() -> Trap {
     Trap::of(ExceptionClass::ChannelClosed, "the channel is closed")
 }
 

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use super::lock::semaphore;
 use super::pattern::{Declaration, home_of};
 use super::thread::atomic;
-use super::{channel, dict, fs, io, list, lock, math, text, thread};
+use super::{channel, dict, fs, io, list, lock, math, select, text, thread};
 use crate::vm::module::NativeImport;
 use crate::vm::native::{NativeFn, NativeKind};
 use crate::vm::types::{Type, TypeTable};
@@ -212,6 +212,14 @@ const TABLE: &[(&str, NativeKind, NativeFn)] = &[
     ("Channel<T>.send(T)", Plain, channel::send),
     ("Channel<T>.tryRecv(out T) -> bool", Plain, channel::try_recv),
     ("Channel<T>.trySend(T) -> bool", Plain, channel::try_send),
+    ("Select.new()", Plain, select::new),
+    ("Select.clear()", Plain, select::clear),
+    ("Select.poll() -> int", Plain, select::poll),
+    ("Select.recv(Channel<T>) -> int", Plain, select::recv),
+    ("Select.send(Channel<T>, T) -> int", Plain, select::send),
+    ("Select.value(Channel<T>) -> T", Plain, select::value),
+    ("Select.wait() -> int", Plain, select::wait),
+    ("Select.waitTimeout(int) -> int", Plain, select::wait_timeout),
     ("Mutex.new()", Plain, lock::new),
     ("Mutex.lock()", Plain, lock::lock),
     ("Mutex.tryLock() -> bool", Plain, lock::try_lock),

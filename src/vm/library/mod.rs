@@ -10,7 +10,7 @@
 //! | `args` | arguments and results as Rust values |
 //! | `list`, `dict`, `text` | methods of arrays and lists, dictionaries, strings |
 //! | `io`, `fs`, `math`, `thread` | the packages; `thread` with the methods of tasks and futures |
-//! | `channel`, `lock` | methods of channels; of mutexes and semaphores |
+//! | `channel`, `select`, `lock` | methods of channels; of `Select`; of mutexes and semaphores |
 //! | `streams` | standard input, output and error |
 //! | `number`, `random` | numbers as text and back; MT19937 |
 
@@ -26,6 +26,7 @@ mod math;
 pub(crate) mod number;
 pub(crate) mod pattern;
 mod random;
+mod select;
 pub(crate) mod streams;
 mod text;
 mod thread;

@@ -59,17 +59,19 @@ pub(crate) mod atomic {
 
 /// `Select`.
 pub(super) mod select {
-    /// The channels of the arms, in order: a `List` in all but type, as an array.
+    /// An array with the channel of each arm.
     pub(crate) const CHANNELS: usize = 0;
-    /// What each arm sends, if it does; references and words in turn.
-    pub(crate) const VALUES: usize = 1;
-    /// Bit by bit: whether an arm sends.
-    pub(crate) const COUNT: usize = 2;
-    /// The arm that the last wait ended with, from 1; 0 if none.
-    pub(crate) const LAST: usize = 3;
-    /// What it received: a reference, or a word.
-    pub(crate) const REFERENCE: usize = 4;
-    pub(crate) const WORD: usize = 5;
+    /// An array with what each arm sends, where that is a reference.
+    pub(crate) const REFERENCES: usize = 1;
+    /// An array with two words for each arm: whether it sends, and what, where that is none.
+    pub(crate) const WORDS: usize = 2;
+    /// How many arms there are.
+    pub(crate) const COUNT: usize = 3;
+    /// 1 + the arm that the last wait ended with; 0 if none did.
+    pub(crate) const LAST: usize = 4;
+    /// What that has received: a reference, or a word.
+    pub(crate) const REFERENCE: usize = 5;
+    pub(crate) const WORD: usize = 6;
 }
 
 /// The layout of a type of this module; `None` for others.
@@ -85,7 +87,9 @@ pub(crate) fn layout(types: &TypeTable, ty: &Type) -> Option<Layout> {
         Type::Opaque(Opaque::Mutex | Opaque::ReentrantMutex) => vec![Word, Word, Word, Word],
         Type::Opaque(Opaque::Semaphore) => vec![Word, Word, Word],
         Type::Opaque(Opaque::AtomicInt) => vec![Word],
-        Type::Opaque(Opaque::Select) => vec![Reference, Reference, Word, Word, Reference, Word],
+        Type::Opaque(Opaque::Select) => {
+            vec![Reference, Reference, Reference, Word, Word, Reference, Word]
+        }
         _ => return None,
     };
     Some(Layout::Instance(fields))

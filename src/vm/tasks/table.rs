@@ -160,6 +160,8 @@ pub(crate) enum GoOn {
     Run,
     /// The call gives this word.
     Give(Word),
+    /// An arm of a select is done, and has received this.
+    Selected(usize, Word),
     /// It waits still.
     Wait,
     /// The call throws: the object, or an exception that is to be made.
@@ -176,6 +178,9 @@ impl Thread {
         let go_on = match wait.node.state {
             State::Idle => return GoOn::Run,
             State::Again => GoOn::Run,
+            State::Served if wait.what == What::Select => {
+                GoOn::Selected(wait.node.arm as usize, wait.node.value)
+            }
             State::Served => GoOn::Give(wait.node.value),
             State::Failed => GoOn::Throw(wait.node.value),
             State::Closed => GoOn::Closed(wait.what),
