@@ -4,6 +4,9 @@
 //! holds it and whether anybody waits; who waits is under the inner lock. Taking a free mutex is
 //! one exchange, giving back one that nobody waits for another. With waiters the mutex is *handed
 //! over* to the first: it never becomes free in between, so nobody overtakes those that wait.
+//!
+//! The word is the last thing before the poison and the value: what an uncontended lock and unlock
+//! touch is one cache line, like as not, and a second line would cost them a sixth.
 
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
@@ -41,9 +44,9 @@ const CONTENDED: u64 = 1 << 47;
 #[repr(C)]
 pub(super) struct RawMutex {
     resource: Resource,
-    state: AtomicU64,
     /// Each waiter brings its id, for whoever hands over to it.
     queue: Spin<Waiters<ThreadId>>,
+    state: AtomicU64,
 }
 
 thread_local! {
@@ -63,8 +66,8 @@ impl RawMutex {
     pub(super) const fn new(kind: &'static ResourceKind) -> Self {
         RawMutex {
             resource: Resource::new(kind),
-            state: AtomicU64::new(FREE),
             queue: Spin::new(Waiters::new()),
+            state: AtomicU64::new(FREE),
         }
     }
 
@@ -93,27 +96,31 @@ impl RawMutex {
         }
     }
 
+    /// Takes it if it is free: under the caller's id, which is returned.
     #[inline(always)]
-    pub(super) fn try_lock(&self) -> bool {
-        let id = self.own_id().to_bits();
+    pub(super) fn try_lock(&self) -> Option<ThreadId> {
+        let id = self.own_id();
         // Acquire: what the last holder did is visible.
-        self.state.compare_exchange(FREE, id, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        let exchange =
+            self.state.compare_exchange(FREE, id.to_bits(), Ordering::Acquire, Ordering::Relaxed);
+        exchange.is_ok().then_some(id)
     }
 
-    /// Queues up unless it is free. [`Outcome::Notified`]: the caller holds it.
+    /// Queues up unless it is free. The error says why the caller does not hold it.
     #[cold]
-    fn wait(&self, deadline: Instant) -> Outcome {
+    fn wait(&self, deadline: Instant) -> Result<ThreadId, Outcome> {
         let id = self.own_id();
         let mut queue = self.queue.lock();
         if self.take_or_contend(id) {
-            return Outcome::Notified;
+            return Ok(id);
         }
         let record = pin!(Record::begin(Some(id), 0));
         queue.push(record.as_ref());
         drop(queue);
-        waiters::wait(record.as_ref(), &self.resource, deadline, |unlink| {
+        let outcome = waiters::wait(record.as_ref(), &self.resource, deadline, |unlink| {
             unlink(&mut self.queue.lock());
-        })
+        });
+        if outcome == Outcome::Notified { Ok(id) } else { Err(outcome) }
     }
 
     /// Takes the mutex if it is free, else lets its holder know that somebody waits. Under the lock
@@ -132,8 +139,6 @@ impl RawMutex {
         false
     }
 
-    /// Takes it, waiting for it if need be. [`Outcome::Notified`]: the caller holds it. Never
-    /// unwinds.
     /// One poll of a resumable, whose share in the mutex `share` makes. Ready: it holds the mutex.
     pub(super) fn poll_lock<P: Pollable<Item = ThreadId>>(
         &self,
@@ -170,20 +175,21 @@ impl RawMutex {
         &raw const self.resource
     }
 
+    /// Takes it, waiting for it if need be: under the caller's id, which is returned. `None`: the wait
+    /// was called off, or the time was up. Unwinds if the wait is called off and it can.
     #[inline]
-    pub(super) fn lock_or(&self, deadline: Instant) -> Outcome {
-        if self.try_lock() { Outcome::Notified } else { self.wait(deadline) }
+    pub(super) fn lock(&self, deadline: Instant) -> Option<ThreadId> {
+        self.try_lock().or_else(|| self.lock_slow(deadline))
     }
 
-    /// [`lock_or`](Self::lock_or) that unwinds if the wait is called off and it can. False: the
-    /// caller does not hold it.
-    #[inline]
-    pub(super) fn lock(&self, deadline: Instant) -> bool {
-        self.try_lock() || {
-            let outcome = self.wait(deadline);
-            check_cancelled(outcome);
-            outcome == Outcome::Notified
-        }
+    #[cold]
+    fn lock_slow(&self, deadline: Instant) -> Option<ThreadId> {
+        self.wait(deadline).map_err(check_cancelled).ok()
+    }
+
+    /// [`lock`](Self::lock) without a deadline, that never unwinds.
+    fn lock_again(&self) -> Option<ThreadId> {
+        self.try_lock().or_else(|| self.wait(Instant::FAR_FUTURE).ok())
     }
 
     /// Gives it back. By the holder, or whoever acts for it.
@@ -258,6 +264,7 @@ impl RawMutex {
 ///
 /// As in std: a guard that is dropped while its holder panics poisons the mutex. An unwind that
 /// ends a fiber because its runtime ends does not.
+#[repr(C)]
 pub struct Mutex<T: ?Sized> {
     raw: RawMutex,
     poison: Poison,
@@ -305,10 +312,19 @@ impl<T: ?Sized> Mutex<T> {
     /// In a destructor while the runtime ends, if a fiber holds it that has not been unwound yet.
     #[inline]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        if !self.raw.lock(Instant::FAR_FUTURE) {
-            super::called_off("a mutex");
+        match self.raw.try_lock() {
+            Some(holder) => self.guard(holder),
+            None => self.lock_slow(),
         }
-        self.guard()
+    }
+
+    /// Apart, so that the way past it is straight.
+    #[cold]
+    fn lock_slow(&self) -> LockResult<MutexGuard<'_, T>> {
+        match self.raw.lock_slow(Instant::FAR_FUTURE) {
+            Some(holder) => self.guard(holder),
+            None => super::called_off("a mutex"),
+        }
     }
 
     /// Takes the mutex if it is free.
@@ -318,11 +334,8 @@ impl<T: ?Sized> Mutex<T> {
     /// [`TryLockError::WouldBlock`] when it is held; [`TryLockError::Poisoned`], with the guard,
     /// when it is poisoned.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        if self.raw.try_lock() {
-            self.guard().map_err(TryLockError::Poisoned)
-        } else {
-            Err(TryLockError::WouldBlock)
-        }
+        let holder = self.raw.try_lock().ok_or(TryLockError::WouldBlock)?;
+        self.guard(holder).map_err(TryLockError::Poisoned)
     }
 
     /// Waits for the mutex, at most for this long.
@@ -341,11 +354,8 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// As for [`lock_timeout`](Self::lock_timeout).
     pub fn lock_deadline(&self, deadline: Instant) -> TryLockResult<MutexGuard<'_, T>> {
-        if self.raw.lock(deadline) {
-            self.guard().map_err(TryLockError::Poisoned)
-        } else {
-            Err(TryLockError::WouldBlock)
-        }
+        let holder = self.raw.lock(deadline).ok_or(TryLockError::WouldBlock)?;
+        self.guard(holder).map_err(TryLockError::Poisoned)
     }
 
     /// The value, of a mutex that is not shared.
@@ -369,23 +379,22 @@ impl<T: ?Sized> Mutex<T> {
         self.poison.clear();
     }
 
-    /// The guard of one that the caller has just come to hold.
+    /// The guard of one that the caller has just come to hold, under this id.
     #[inline]
-    pub(super) fn guard(&self) -> LockResult<MutexGuard<'_, T>> {
+    pub(super) fn guard(&self, holder: ThreadId) -> LockResult<MutexGuard<'_, T>> {
         let panicking = std::thread::panicking();
-        let holder = self.raw.own_id();
         let guard = MutexGuard { mutex: self, holder, panicking, stays: PhantomData };
         if self.poison.get() { Err(PoisonError::new(guard)) } else { Ok(guard) }
     }
 
-    /// Takes the mutex again after the wait of a condition variable, which gave it back. `None`:
-    /// the wait was called off. Never unwinds.
     pub(super) fn raw(&self) -> &RawMutex {
         &self.raw
     }
 
+    /// Takes the mutex again after the wait of a condition variable, which gave it back. `None`:
+    /// the wait was called off. Never unwinds.
     pub(super) fn lock_again(&self) -> Option<LockResult<MutexGuard<'_, T>>> {
-        (self.raw.lock_or(Instant::FAR_FUTURE) == Outcome::Notified).then(|| self.guard())
+        self.raw.lock_again().map(|holder| self.guard(holder))
     }
 }
 

@@ -50,7 +50,7 @@ impl<T: 'static> Mutex<T> {
         if self.raw().poll_lock(cx, || Locking(self.clone())).is_pending() {
             return Poll::Pending;
         }
-        let (guard, poisoned) = match self.guard() {
+        let (guard, poisoned) = match self.guard(cx.party().id) {
             Ok(guard) => (guard, false),
             Err(error) => (error.into_inner(), true),
         };
