@@ -13,6 +13,7 @@ pub mod fuzzing;
 // Grows from below: not everything is used yet.
 #[allow(dead_code)]
 mod lang;
+pub mod net;
 mod sched;
 pub mod stack;
 pub mod sync;

@@ -13,6 +13,7 @@
 //!   them when a lock has been given back;
 //! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of; `bias`: what a lock may do
 //!   for it;
+//! * `reactor`: where a carrier waits for descriptors, `source`: a descriptor that tasks wait for;
 //! * `deadlock`, `watchdog`, `hook`: reports; `stats`: counts; `fork`: what a child process may not do.
 
 pub(crate) mod atomic;
@@ -30,11 +31,13 @@ mod inbox;
 mod mailbox;
 pub(crate) mod party;
 mod queue;
+mod reactor;
 mod registry;
 mod resource;
 pub(crate) mod resumable;
 mod runtime;
 pub(crate) mod scope;
+pub(crate) mod source;
 pub(crate) mod spawn;
 mod stats;
 mod task;

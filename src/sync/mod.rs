@@ -23,7 +23,7 @@ mod rwlock;
 #[doc(hidden)]
 pub mod select;
 mod semaphore;
-mod spin;
+pub(crate) mod spin;
 mod wait_group;
 pub(crate) mod waiters;
 

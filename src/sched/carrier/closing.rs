@@ -27,6 +27,7 @@ impl Carrier {
         }
         self.take_mail();
         self.queue().drain();
+        self.retire_reactor();
     }
 
     /// Ends the wait of a parked task, whatever it was for.

@@ -46,21 +46,44 @@ impl Carrier {
         }
         let timeout = match self.timers().next_deadline() {
             Some(next) if self.virtual_now.get().is_some() => {
+                self.poll_descriptors();
+                if !self.queue().is_empty() {
+                    return true;
+                }
                 // Nobody can do anything before then: it is then. All timers of that instant are due.
                 self.virtual_now.set(Some(next));
                 return true;
             }
             Some(next) => Some(next.saturating_duration_since(now)),
+            // A descriptor may wake somebody.
+            None if self.waits_for_descriptors() => None,
             None if self.may_be_woken_from_outside() => Some(Duration::from_millis(500)),
             None => return false,
         };
         self.sleep(timeout);
+        if self.watches() {
+            // That was a poll.
+            let now = self.now();
+            self.fire_timers(now);
+            self.last_poll.set(now);
+            self.budget.store(self.poll_interval.get(), Ordering::Relaxed);
+        }
         true
     }
 
-    /// Sleeps in the kernel until there is mail, at most for `timeout`. May return early.
+    /// Sleeps in the kernel until there is mail or a descriptor is ready, at most for `timeout`. May
+    /// return early.
     pub(super) fn sleep(&self, timeout: Option<Duration>) {
-        self.shared.counters.count_sleep(self.mailbox.sleep(timeout));
+        let slept = match self.watch() {
+            None => self.mailbox.sleep(timeout),
+            Some(watch) => {
+                let slept = self.mailbox.sleep_in(|| watch.wait(timeout));
+                self.take_mail();
+                watch.dispatch();
+                slept
+            }
+        };
+        self.shared.counters.count_sleep(slept);
     }
 
     /// Whether some OS thread could still make a task of this carrier runnable.

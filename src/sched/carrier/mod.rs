@@ -13,9 +13,10 @@
 //!
 //! # Fairness
 //!
-//! Every so many switches the carrier *polls*: it takes in its mail and fires due timers. The
-//! interval adapts, so that polls are about 100 µs apart while timers are outstanding: with tasks
-//! that run long it polls at each switch, with tasks that only switch every 64.
+//! Every so many switches the carrier *polls*: it takes in its mail, asks its
+//! [reactor](super::reactor) what is ready, and fires due timers. The interval adapts, so that polls
+//! are about 100 µs apart while timers are outstanding or descriptors registered: with tasks that run
+//! long it polls at each switch, with tasks that only switch every 64.
 //!
 //! # Closing
 //!
@@ -31,6 +32,7 @@ mod looping;
 mod resuming;
 mod switch;
 mod waiting;
+mod watching;
 
 use std::backtrace::Backtrace;
 use std::cell::{Cell, UnsafeCell};
@@ -52,6 +54,7 @@ use super::fork;
 use super::mailbox::Mailbox;
 use super::party::{self, Party, ThreadId};
 use super::queue::{Kind, RunQueue, Runnable};
+use super::reactor::{self, Reactor, Watch};
 use super::registry::Registry;
 use super::runtime::Shared;
 use super::task::Task;
@@ -118,6 +121,10 @@ pub(crate) struct Carrier {
     queue: UnsafeCell<RunQueue>,
     mailbox: &'static Mailbox,
     timers: UnsafeCell<Timers<Alarm>>,
+    /// The reactor, when a task has had to wait for a descriptor.
+    watch: UnsafeCell<Option<Watch>>,
+    /// Calls for descriptors left until a fiber that makes them gives way.
+    turns: Cell<u32>,
     poll_interval: Cell<u32>,
     last_poll: Cell<Instant>,
     /// The loop, while a fiber runs.
@@ -156,6 +163,8 @@ impl Carrier {
             queue: UnsafeCell::new(RunQueue::new(plan.seed)),
             mailbox: shared.mailbox,
             timers: UnsafeCell::new(Timers::new()),
+            watch: UnsafeCell::new(None),
+            turns: Cell::new(reactor::TURNS),
             poll_interval: Cell::new(MAX_POLL_INTERVAL),
             last_poll: Cell::new(Instant::from_nanos(0)),
             idle: UnsafeCell::new(Context::empty()),
@@ -328,14 +337,15 @@ impl Carrier {
         self.budget.store(1, Ordering::Relaxed);
     }
 
-    /// Takes in mail and fires due timers.
+    /// Takes in mail, what is ready, and due timers.
     #[cold]
     #[inline(never)]
     fn poll(&self) {
         self.check_fork();
         self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.take_mail();
-        if self.timers().len() == 0 {
+        self.poll_descriptors();
+        if self.timers().len() == 0 && !self.watches() {
             self.poll_interval.set(MAX_POLL_INTERVAL);
         } else {
             let now = self.now();

@@ -54,8 +54,7 @@ impl Carrier {
         let waiter = &task.party.waiter;
         let mut allowance = Allowance { until: deadline, outcome: Outcome::TimedOut };
         if self.closing.get() || fiber_ref.interrupts.get() != 0 {
-            let closer = || fiber_ref.allowance(deadline, || self.now());
-            match (!self.closing.get()).then(closer).flatten() {
+            match self.patience(deadline) {
                 Some(left) => allowance = left,
                 None => {
                     waiter.retract(epoch, Outcome::Cancelled);
@@ -100,6 +99,23 @@ impl Carrier {
         if let Some(timer) = fiber_ref.timer.take() {
             self.timers().cancel(timer);
         }
+    }
+
+    /// How long the running fiber may wait, if until `deadline` at most. `None`: its waits are called
+    /// off.
+    pub(in crate::sched) fn patience(&self, deadline: Instant) -> Option<Allowance> {
+        if self.closing.get() {
+            return None;
+        }
+        match self.current_fiber() {
+            Some(fiber) if fiber.interrupts.get() != 0 => fiber.allowance(deadline, || self.now()),
+            _ => Some(Allowance { until: deadline, outcome: Outcome::TimedOut }),
+        }
+    }
+
+    /// Whether a fiber runs that cannot switch away, since it panics: the panic count is the thread's.
+    pub(in crate::sched) fn must_wait_in_place(&self) -> bool {
+        !self.running().is_null() && thread::panicking()
     }
 
     /// A wait on the loop, which cannot switch away, ends at once: of a destructor that runs there, or
