@@ -129,7 +129,7 @@ fn is_part(name: &str) -> bool {
 }
 
 /// The name that is another one but for the case of its letters, or one letter.
-fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Option<String> {
+pub(super) fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Option<String> {
     let mut names: Vec<String> = names.collect();
     names.sort();
     let same = names.iter().find(|name| name.eq_ignore_ascii_case(wanted));

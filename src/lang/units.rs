@@ -3,8 +3,11 @@
 //! A file `lib/geo.n` below a search root is the package `lib.geo`. No file is loaded without an
 //! import. `import lib.geo;` opens the qualified names of one package, `import lib.*;` of all below
 //! `lib`. The units of one directory see each other's names unqualified once they are loaded,
-//! whoever imported them; see [`ParsedProgram::neighbours`]. Packages of the built-in library have
-//! no file.
+//! whoever imported them; see [`ParsedProgram::neighbours`].
+//!
+//! Packages of the built-in library have no file. Most have no unit either; those that are written in
+//! the language are units of a [directory of their own](LIBRARY), for programs without a file of that
+//! name.
 //!
 //! Where sources come from is a [`Loader`]'s business, so that hosts can keep them in memory.
 
@@ -14,16 +17,20 @@ use std::path::Path;
 
 use super::ast;
 use super::diagnostic::{Diagnostic, Diagnostics};
-use super::loader::{Folders, Found, Loader};
+use super::loader::{Folders, Found, Loader, nearest};
 use super::parser;
 use super::source::{FileId, Source, Sources, Span};
 use crate::vm::library::decl::PACKAGES;
+use crate::vm::library::scripts;
 
 /// How many bytes a source file can have.
 pub const MAX_SOURCE: usize = 16 << 20;
 
 /// The name of the file, in messages, when a program is read from standard input.
 const STDIN: &str = "<stdin>";
+
+/// The directory of the library's units. No package of a program can be in it.
+const LIBRARY: &str = "<library>";
 
 /// A unit of a program, by its index in [`ParsedProgram::units`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,7 +54,8 @@ pub struct ParsedUnit {
     /// The qualified name: `lib.geo`; of the root unit, the name of its file without the suffix (so
     /// it need not be an identifier).
     pub package: String,
-    /// The package without its last part, `lib` or empty: units with the same one are neighbours.
+    /// The package without its last part, `lib` or empty, or [`LIBRARY`]: units with the same one are
+    /// neighbours.
     pub directory: String,
     pub file: FileId,
     pub ast: ast::Unit,
@@ -138,7 +146,8 @@ pub fn load(root: Root, loader: &dyn Loader) -> ParsedProgram {
         by_name: HashMap::new(),
         by_folded_name: HashMap::new(),
     };
-    units.add(root.package, root.path, &root.bytes);
+    let directory = directory_of(&root.package);
+    units.add(root.package, directory, root.path, &root.bytes);
     // Units that are added by the way are looked at in their turn.
     let mut next = 0;
     while next < units.program.units.len() {
@@ -168,7 +177,7 @@ impl Units<'_> {
     }
 
     /// Parses a file and adds it.
-    fn add(&mut self, package: String, path: String, bytes: &[u8]) -> UnitId {
+    fn add(&mut self, package: String, directory: String, path: String, bytes: &[u8]) -> UnitId {
         let too_large = bytes.len() > MAX_SOURCE;
         let source = Source::from_bytes(path, if too_large { &[] } else { bytes });
         let file = self.program.sources.add(source);
@@ -186,7 +195,6 @@ impl Units<'_> {
         let id = UnitId(self.program.units.len() as u32);
         self.by_name.insert(package.clone(), id);
         self.by_folded_name.insert(package.to_ascii_lowercase(), package.clone());
-        let directory = package.rsplit_once('.').map_or("", |(directory, _)| directory).to_owned();
         let unit = ParsedUnit { package, directory, file, ast, imports: Vec::new() };
         self.program.units.push(unit);
         id
@@ -194,6 +202,7 @@ impl Units<'_> {
 
     /// What a unit imports, loaded.
     fn imports(&mut self, unit: usize) -> Vec<ImportedPackage> {
+        let by_library = self.program.units[unit].directory == LIBRARY;
         let mut imports = BTreeMap::new();
         for import in self.program.units[unit].ast.imports.clone() {
             let parts: Vec<&str> =
@@ -205,7 +214,12 @@ impl Units<'_> {
             };
             for name in names {
                 let span = import.span;
-                if let Some(target) = self.package(&name, import.path.span) {
+                let target = match by_library {
+                    // Files of the program are nothing to the library.
+                    true => Some(ImportTarget::Library),
+                    false => self.package(&name, import.path.span),
+                };
+                if let Some(target) = target {
                     let package = ImportedPackage { name: name.clone(), target, span };
                     imports.entry(name).or_insert(package);
                 }
@@ -220,7 +234,8 @@ impl Units<'_> {
         if names.is_empty() {
             let prefix = prefix.join(".");
             let message = format!("there are no packages below `{prefix}`");
-            let is_package = PACKAGES.contains(&prefix.as_str());
+            let is_package =
+                PACKAGES.contains(&prefix.as_str()) || scripts::text(&prefix).is_some();
             let hint = is_package.then(|| format!("a single package: `import {prefix};`"));
             self.report(span, message, hint);
         }
@@ -249,13 +264,21 @@ impl Units<'_> {
             self.report(span, message, Some(hint));
         }
         if found.is_empty() {
+            if let Some(text) = scripts::text(name) {
+                let path = format!("{LIBRARY}/{name}.n");
+                let id = self.add(name.to_owned(), LIBRARY.to_owned(), path, text.as_bytes());
+                return Some(ImportTarget::Unit(id));
+            }
             let hint = self.hint_for_missing(&parts);
             self.report(span, format!("there is no package `{name}`"), Some(hint));
             return None;
         }
         let Found { path, bytes } = found.swap_remove(0);
         match bytes {
-            Ok(bytes) => Some(ImportTarget::Unit(self.add(name.to_owned(), path, &bytes))),
+            Ok(bytes) => {
+                let directory = directory_of(name);
+                Some(ImportTarget::Unit(self.add(name.to_owned(), directory, path, &bytes)))
+            }
             Err(error) => {
                 self.report(span, format!("cannot read `{path}`: {error}"), None);
                 None
@@ -280,7 +303,11 @@ impl Units<'_> {
         if let Some(near) = self.loader.near(parts) {
             return format!("there is `{near}`");
         }
-        if parts.len() > 1 && PACKAGES.contains(&parts[0]) {
+        let library = PACKAGES.iter().copied().chain(scripts::names()).map(String::from);
+        if let Some(near) = nearest(&parts.join("."), library.clone()) {
+            return format!("the library has `{near}`");
+        }
+        if parts.len() > 1 && library.clone().any(|name| name == parts[0]) {
             return format!("a package is imported as a whole: `import {};`", parts[0]);
         }
         if !self.loader.below(parts).is_empty() {
@@ -288,6 +315,11 @@ impl Units<'_> {
         }
         format!("it would be the file `{}.n` beside the root unit", parts.join("/"))
     }
+}
+
+/// A qualified name without its last part.
+fn directory_of(package: &str) -> String {
+    package.rsplit_once('.').map_or("", |(directory, _)| directory).to_owned()
 }
 
 /// Reports what is not UTF-8; whether the rest can be parsed all the same.

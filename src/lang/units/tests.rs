@@ -129,6 +129,37 @@ fn the_library_hides_files_of_the_same_name_with_a_warning() {
 }
 
 #[test]
+fn a_package_that_the_library_has_as_a_script_is_a_unit_in_no_directory_of_the_program() {
+    let program =
+        program("import a; import concurrent;", &[("a", "import concurrent;"), ("b", "")]);
+    assert_eq!(messages(&program), [""; 0]);
+    assert_eq!(packages(&program), ["main", "a", "concurrent"]);
+    assert_eq!(program.sources.get(program.units[2].file).path, "<library>/concurrent.n");
+    let of = |id| program.neighbours(UnitId(id)).map(|UnitId(other)| other).collect::<Vec<_>>();
+    assert_eq!((of(0), of(1), of(2)), (vec![1], vec![0], vec![]));
+    for import in &program.units[2].imports {
+        assert_eq!(import.target, ImportTarget::Library);
+    }
+}
+
+#[test]
+fn a_file_of_the_program_stands_in_for_a_script_of_the_library() {
+    let program = program("import concurrent;", &[("concurrent", "")]);
+    assert_eq!(messages(&program), [""; 0]);
+    assert_eq!(program.sources.get(program.units[1].file).path, "concurrent.n");
+    assert_eq!(program.neighbours(UnitId(0)).count(), 1);
+}
+
+#[test]
+fn packages_of_the_library_are_suggested() {
+    let program = program("import Io; import concurent; import concurrent.WaitGroup;", &[]);
+    let shown = program.diagnostics.render(&program.sources, Style::default());
+    for hint in ["has `io`", "has `concurrent`", "as a whole: `import concurrent;`"] {
+        assert!(shown.contains(hint), "{shown}");
+    }
+}
+
+#[test]
 fn bytes_that_are_not_utf_8_are_an_error_at_their_place() {
     let program = load(Root::new("m.n", b"// \xFF\xFE\nint f() { x }".as_slice()), &Broken);
     let shown = program.diagnostics.render(&program.sources, Style::default());

@@ -13,6 +13,7 @@
 //! | `channel`, `select`, `lock` | methods of channels; of `Select`; of mutexes and semaphores |
 //! | `streams` | standard input, output and error |
 //! | `number`, `random` | numbers as text and back; MT19937 |
+//! | `scripts` | the packages that are written in the language: `concurrent` |
 
 mod args;
 mod channel;
@@ -26,6 +27,7 @@ mod math;
 pub(crate) mod number;
 pub(crate) mod pattern;
 mod random;
+pub(crate) mod scripts;
 mod select;
 pub(crate) mod streams;
 mod text;
