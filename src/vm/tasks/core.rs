@@ -137,6 +137,11 @@ impl Core {
 
     // For the tasks.
 
+    /// The function has ended that the host called.
+    pub(super) fn begin_to_end(&self) {
+        self.ending.set(true);
+    }
+
     pub(super) fn is_ending(&self) -> bool {
         self.ending.get()
     }
@@ -174,7 +179,7 @@ impl Core {
     }
 
     fn end_tasks(&self) {
-        self.ending.set(true);
+        self.begin_to_end();
         // SAFETY: by the caller of `run_as_task`; no task has the machine.
         let machine = unsafe { self.machine() };
         for thread in machine.tasks.threads() {

@@ -40,6 +40,8 @@ pub(crate) enum State {
     Closed,
     /// What was waited for failed: `value` is the exception.
     Failed,
+    /// Somebody wanted it to end.
+    Cancelled,
 }
 
 /// What a thread waits for, as reports say it.
@@ -230,10 +232,16 @@ impl Wait {
         }
     }
 
-    /// Tells a waiting thread to look around.
-    pub(super) fn nudge(&self) {
-        if self.node.state == State::Waiting {
-            self.wake();
+    /// Ends the wait, or else the next one. What comes from now on goes to the next in line.
+    pub(super) fn cancel(&mut self) {
+        match self.node.state {
+            State::Waiting => {
+                self.leave();
+                self.node.state = State::Cancelled;
+                self.wake();
+            }
+            State::Cancelled => {}
+            _ => self.cancelled = true,
         }
     }
 }

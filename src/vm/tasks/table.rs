@@ -184,7 +184,7 @@ impl Thread {
             State::Served => GoOn::Give(wait.node.value),
             State::Failed => GoOn::Throw(wait.node.value),
             State::Closed => GoOn::Closed(wait.what),
-            State::Waiting if std::mem::take(&mut wait.cancelled) => GoOn::Cancelled,
+            State::Cancelled => GoOn::Cancelled,
             State::Waiting if !wait.is_due() => return GoOn::Wait,
             State::Waiting => match wait.timeout {
                 Timeout::Throws => GoOn::TimedOut(wait.what),

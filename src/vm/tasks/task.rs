@@ -62,9 +62,7 @@ impl Machine {
         // SAFETY: what is in the table is alive; it may be the running one, of which only the wait is
         // touched.
         unsafe {
-            let wait = &mut thread.as_mut().wait;
-            wait.cancelled = true;
-            wait.nudge();
+            thread.as_mut().wait.cancel();
         }
         true
     }
@@ -83,6 +81,8 @@ impl ScriptTask {
         if thread.id == ScriptTask::MAIN {
             machine.interrupt.set_wakeup(None);
             core.set_outcome(exit);
+            // Those that could run, and come before the host learns of it, do not go on.
+            core.begin_to_end();
             return Step::Done(());
         }
         // SAFETY: the handle of a thread is its future, which the thread has kept alive.
@@ -128,6 +128,11 @@ impl Resumable for ScriptTask {
         let machine = unsafe { core.machine() };
         if thread.id == ScriptTask::MAIN && !thread.begun {
             machine.interrupt.set_wakeup(Some(cx.wakeup()));
+        }
+        if !thread.begun && thread.wait.cancelled {
+            let message = "the task was cancelled before it began";
+            let exception = machine.new_exception(ExceptionClass::Cancelled, message);
+            return self.end(Exit::Thrown(Thrown { exception, backtrace: Vec::new() }));
         }
         match machine.resume(thread, cx) {
             Exit::Yielded | Exit::Paused => Step::Yielded,
