@@ -455,6 +455,15 @@ impl<'a> Checker<'a> {
         Value::new(ExprKind::Elements(elements), array, span)
     }
 
+    /// `[…]` as a list, where nothing says of what: of what its elements are.
+    pub(super) fn untyped_list(&mut self, elements: &'a [ast::Expr], span: Span) -> Value {
+        let mut value = self.untyped_elements(elements, span);
+        if let Type::Array(element) = *self.ty(value.ty()) {
+            value.expr.ty = self.types.intern(Type::List(element));
+        }
+        value
+    }
+
     /// `new T[n]`.
     pub(super) fn new_array(
         &mut self,

@@ -281,12 +281,21 @@ impl<'a> Checker<'a> {
                 checked => self.coerce(checked, known::STRING),
             };
         }
-        let Some(to) = self.native_target(pattern, &arg.checked, bindings) else {
-            self.no_instance(&arg.checked, pattern);
-            self.discard(arg.checked);
+        let checked = match arg.checked {
+            Checked::Elements(elements, span)
+                if matches!(pattern, Pattern::List(_))
+                    && pattern.instantiate(&mut self.types, bindings).is_none() =>
+            {
+                Checked::Value(self.untyped_list(elements, span))
+            }
+            checked => checked,
+        };
+        let Some(to) = self.native_target(pattern, &checked, bindings) else {
+            self.no_instance(&checked, pattern);
+            self.discard(checked);
             return Value::error(span).expr;
         };
-        if let Checked::Value(value) = &arg.checked
+        if let Checked::Value(value) = &checked
             && out
             && value.ty() != to
             && !value.is_error()
@@ -297,8 +306,8 @@ impl<'a> Checker<'a> {
             self.error(arg.span, message);
             return Value::error(span).expr;
         }
-        if self.turns_into_text(&arg.checked, to) {
-            let found = match &arg.checked {
+        if self.turns_into_text(&checked, to) {
+            let found = match &checked {
                 Checked::Value(value) => self.name(value.ty()),
                 _ => String::new(),
             };
@@ -308,7 +317,7 @@ impl<'a> Checker<'a> {
             );
             return Value::error(span).expr;
         }
-        self.coerce(arg.checked, to)
+        self.coerce(checked, to)
     }
 
     fn no_instance(&mut self, checked: &Checked<'a>, pattern: &Pattern) {
