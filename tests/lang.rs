@@ -9,9 +9,11 @@
 //! | `// expect-exit: N` | the exit code; 0 without |
 //! | `// expect-error: FRAGMENT` | a compile error on this line whose message has the fragment |
 //! | `// expect-warning: FRAGMENT` | the same for a warning |
-//! | `// expect-runtime: FRAGMENT` | standard error has the fragment |
+//! | `// expect-runtime: FRAGMENT` | standard error has the fragment, behind those of the lines before |
+//! | `// expect-no-runtime: FRAGMENT` | standard error does not have the fragment |
 //! | `// stdin: TEXT` | a line of standard input |
 //! | `// args: WORDS` | what `io.args()` gives |
+//! | `// options: WORDS` | options of `pirn run`: `--virtual-time`, `--seed N`, `--fuel N`, `--heap-limit BYTES` |
 //!
 //! All errors must be expected ones. `LANG_FILTER=text cargo test --test lang` runs the cases whose
 //! path has the text.
@@ -23,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pirn::vm::{Compiler, Diagnostics, Error, Vm};
+use pirn::vm::{self, Compiler, Diagnostics, Error, Vm};
 
 /// What a script may do before it counts as endless.
 const FUEL: u64 = 300_000_000;
@@ -46,9 +48,54 @@ struct Promise {
     errors: Vec<Place>,
     warnings: Vec<Place>,
     stderr: Vec<String>,
+    not_stderr: Vec<String>,
     exit: i32,
     stdin: String,
     args: Vec<String>,
+    options: Options,
+}
+
+/// Under what a script runs.
+#[derive(Default)]
+struct Options {
+    /// No sleep takes any time.
+    virtual_time: bool,
+    /// Shuffles the order of tasks.
+    seed: Option<u64>,
+    fuel: Option<u64>,
+    heap_limit: Option<usize>,
+}
+
+impl Options {
+    fn read(&mut self, text: &str) {
+        let mut words = text.split_whitespace();
+        while let Some(word) = words.next() {
+            let mut number = || -> u64 {
+                let value = words.next().expect("an option with a number");
+                value.parse().expect("a number")
+            };
+            match word {
+                "--virtual-time" => self.virtual_time = true,
+                "--seed" => self.seed = Some(number()),
+                "--fuel" => self.fuel = Some(number()),
+                "--heap-limit" => self.heap_limit = Some(number() as usize),
+                _ => panic!("`{word}` is no option that the harness knows"),
+            }
+        }
+    }
+
+    /// The settings of a machine with these options.
+    fn builder(&self) -> vm::Builder {
+        let mut runtime = pirn::Builder::new().virtual_time(self.virtual_time);
+        if let Some(seed) = self.seed {
+            runtime = runtime.seed(seed);
+        }
+        let mut builder = Vm::builder().fuel(self.fuel.unwrap_or(FUEL)).runtime(runtime);
+        if let Some(bytes) = self.heap_limit {
+            builder = builder.heap_limit(bytes);
+        }
+        builder
+    }
 }
 
 struct Place {
@@ -143,6 +190,8 @@ fn promise(main: &Path) -> Promise {
                 "expect-error" => promise.errors.push(place(text.trim().into())),
                 "expect-warning" => promise.warnings.push(place(text.trim().into())),
                 "expect-runtime" => promise.stderr.push(text.trim().into()),
+                "expect-no-runtime" => promise.not_stderr.push(text.trim().into()),
+                "options" => promise.options.read(&text),
                 "expect-exit" => promise.exit = text.trim().parse().expect("an exit code"),
                 "stdin" => promise.stdin.push_str(&format!("{text}\n")),
                 "args" => promise.args.extend(text.split_whitespace().map(String::from)),
@@ -195,8 +244,9 @@ fn check(main: &Path, stress: bool) -> Result<(), String> {
     }
 
     let (stdout, stderr) = (Sink::default(), Sink::default());
-    let mut vm = Vm::builder()
-        .fuel(FUEL)
+    let mut vm = promise
+        .options
+        .builder()
         .gc_stress(stress)
         .args(promise.args.iter().cloned())
         .stdin(io::Cursor::new(promise.stdin.clone()))
@@ -220,8 +270,15 @@ fn check(main: &Path, stress: bool) -> Result<(), String> {
         diff(&mut different, &lines, &promise.output);
     }
     let error = stderr.text();
-    for fragment in promise.stderr.iter().filter(|fragment| !error.contains(*fragment)) {
-        writeln!(different, "standard error lacks `{fragment}`").unwrap();
+    let mut rest = error.as_str();
+    for fragment in &promise.stderr {
+        match rest.split_once(fragment.as_str()) {
+            Some((_, behind)) => rest = behind,
+            None => writeln!(different, "standard error lacks `{fragment}` there").unwrap(),
+        }
+    }
+    for fragment in promise.not_stderr.iter().filter(|fragment| error.contains(*fragment)) {
+        writeln!(different, "standard error has `{fragment}`").unwrap();
     }
     if exit != promise.exit {
         writeln!(different, "exits with {exit} instead of {}", promise.exit).unwrap();
