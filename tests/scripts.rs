@@ -102,3 +102,19 @@ fn primes_are_sieved() {
 fn three_ways_of_sorting_agree() {
     insta::assert_snapshot!("sort", output("sort.n", &["300"], ""));
 }
+
+#[test]
+fn a_producer_feeds_a_consumer() {
+    insta::assert_snapshot!("producer_consumer", output("producer_consumer.n", &[], ""));
+}
+
+#[test]
+fn many_tasks_wait_at_once_and_all_are_woken() {
+    let text = output("million.n", &["2000"], "");
+    let lines: Vec<&str> = text.lines().collect();
+    let [waiting, woken] = lines[..] else { panic!("{text}") };
+    let bytes = waiting.strip_prefix("2000 tasks wait on a channel, with ");
+    let bytes = bytes.and_then(|rest| rest.strip_suffix(" bytes each")).map(str::parse::<i64>);
+    assert!(matches!(bytes, Some(Ok(_))), "{waiting}");
+    assert_eq!(woken, "all of them were woken: 1 + 2 + ... + 2000 = 2001000");
+}
