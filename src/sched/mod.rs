@@ -51,6 +51,7 @@ pub use cancel::Elapsed;
 pub use deadlock::{Deadlock, FiberReport};
 pub(crate) use fiber::Waiting;
 pub(crate) use resource::{Resource, ResourceKind};
+pub(crate) use runtime::Shared as SharedRuntime;
 pub use runtime::{Builder, Handle, Runtime, run};
 pub use stats::{Stats, stats};
 pub use task::Cancelled;

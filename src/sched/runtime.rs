@@ -463,6 +463,11 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// A handle to a runtime that exists.
+    pub(crate) fn of(shared: &Arc<Shared>) -> Handle {
+        Handle::new(shared.clone())
+    }
+
     fn new(shared: Arc<Shared>) -> Self {
         // Relaxed: a count.
         shared.handles.fetch_add(1, Ordering::Relaxed);

@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::heap::{self, HeapFull, LocalHeap};
 use super::interp::Machine;
 use super::link::TypeIndex;
+use super::tasks::Tasks;
 use super::tasks::queue::{Queue, Timeout, What};
 use super::types::{ExceptionClass, FunctionId, Signature, TypeId, TypeTable};
 use crate::sched::clock::Instant;
@@ -393,6 +394,11 @@ impl<'a> Context<'a> {
     #[inline]
     pub(crate) fn heap(&self) -> &LocalHeap {
         &self.machine.heap
+    }
+
+    /// The tasks of the machine.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.machine.tasks
     }
 
     /// All types.

@@ -269,7 +269,7 @@ pub(super) fn arguments(
 }
 
 pub(super) fn scope(machine: &Machine) -> Scope<'_> {
-    Scope { heap: &machine.heap, types: &machine.program.types }
+    Scope { heap: &machine.heap, types: &machine.program.types, tasks: &machine.tasks }
 }
 
 /// The result of a call for the host.

@@ -12,6 +12,7 @@ use super::object::Object;
 use crate::vm::heap::{Array, Dict, HeapFull, List, LocalHeap, Str, TypeIndex};
 use crate::vm::link;
 use crate::vm::native::Word;
+use crate::vm::tasks::Tasks;
 use crate::vm::types::{Type, TypeId, TypeTable, known};
 
 /// What conversions work on. Not for use outside this crate.
@@ -20,6 +21,7 @@ use crate::vm::types::{Type, TypeId, TypeTable, known};
 pub struct Scope<'a> {
     pub(super) heap: &'a LocalHeap,
     pub(super) types: &'a TypeTable,
+    pub(super) tasks: &'a Tasks,
 }
 
 /// A type of scripts. Not for use outside this crate.

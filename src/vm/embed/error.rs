@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::diagnostics::Diagnostics;
 use super::object::Object;
+use crate::vm::tasks::guest::NotRunning;
 use crate::vm::types::ExceptionClass;
 
 /// Why the host did not get what it asked for.
@@ -40,6 +41,13 @@ pub enum Error {
     HeapFull,
     /// Every task of the script waits, and nobody can wake any of them.
     Deadlock(Deadlock),
+    /// A channel was closed.
+    Closed,
+    /// The time was up first.
+    TimedOut,
+    /// What belongs to tasks of a machine was used while no call of that was under way; or by a plain
+    /// native function, in whose call nobody else could go on.
+    NotRunning,
     /// An [`Object`] belongs to another machine, or its machine is gone.
     ForeignObject,
     /// Reading or writing failed.
@@ -112,6 +120,11 @@ impl fmt::Display for Error {
             Error::OutOfFuel => f.write_str("the script ran out of fuel"),
             Error::Deadlock(deadlock) => deadlock.fmt(f),
             Error::HeapFull => f.write_str("the heap of the virtual machine is full"),
+            Error::Closed => f.write_str("the channel of the script is closed"),
+            Error::TimedOut => f.write_str("the time was up first"),
+            Error::NotRunning => f.write_str(
+                "no call of the virtual machine is under way whose tasks could go on meanwhile",
+            ),
             Error::ForeignObject => {
                 f.write_str("the object belongs to a virtual machine that is another one or gone")
             }
@@ -127,6 +140,12 @@ impl std::error::Error for Error {
             Error::Script(error) => Some(error),
             _ => None,
         }
+    }
+}
+
+impl From<NotRunning> for Error {
+    fn from(_: NotRunning) -> Error {
+        Error::NotRunning
     }
 }
 

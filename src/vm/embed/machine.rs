@@ -386,11 +386,24 @@ impl Vm {
     fn execute(&mut self, function: FunctionId, words: &[u64]) -> Result<u64, Error> {
         // SAFETY: we own the machine.
         let result = unsafe { call::execute(&self.core, function, words, &self.runtime) };
-        self.report_failures();
-        let flushed = self.flush();
+        let ended = self.end_of_call();
         let word = result?;
-        flushed?;
+        ended?;
         Ok(word)
+    }
+
+    /// Says what remains to be said of a call that is over.
+    pub(super) fn end_of_call(&mut self) -> Result<(), Error> {
+        self.report_failures();
+        self.flush()
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(super) fn runtime_settings(&self) -> &sched::Builder {
+        &self.runtime
     }
 
     /// Tells about tasks that ended with an exception which nobody has observed.

@@ -194,7 +194,7 @@ fn argument<'a, A: Argument>(
     index: usize,
     lives: &Lives<'a>,
 ) -> Result<A::Of<'a>, Trap> {
-    let scope = Scope { heap: cx.heap(), types: cx.types() };
+    let scope = Scope { heap: cx.heap(), types: cx.types(), tasks: cx.tasks() };
     let ty = cx.signature().params[index].ty;
     A::get(scope, ty, cx.word(index), lives).map_err(|failure| match failure {
         // Reading allocates nothing in the heap.
@@ -223,7 +223,7 @@ fn run<R: Return>(
         Some(value) => *value,
         None => call(cx)?.into_result().map_err(|error| trap(cx, error))?,
     };
-    let scope = Scope { heap: cx.heap(), types: cx.types() };
+    let scope = Scope { heap: cx.heap(), types: cx.types(), tasks: cx.tasks() };
     match value.to_word(scope, cx.signature().result) {
         Ok(word) => {
             cx.set_word(word);

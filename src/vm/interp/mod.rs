@@ -328,6 +328,11 @@ impl Machine {
         }
     }
 
+    /// Whether a thread runs: then a native function does, or asks.
+    pub(crate) fn is_running(&self) -> bool {
+        !self.thread.is_null()
+    }
+
     /// The thread that runs.
     pub(crate) fn current(&mut self) -> &mut Thread {
         assert!(!self.thread.is_null(), "a thread runs");

@@ -25,8 +25,8 @@ use crate::vm::tasks::select::Select;
 use crate::vm::tasks::table::GoOn;
 use crate::vm::types::{ExceptionClass, FunctionId, Signature};
 
-/// Bytes of a window's stack.
-const WINDOW: usize = 1 << 20;
+/// Bytes of a window's stack. They are address space until they are used.
+const WINDOW: usize = 4 << 20;
 
 /// Bytes of it that are left for a native function that calls nobody.
 const RESERVE: usize = 256 << 10;

@@ -5,12 +5,14 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::guest::Entrance;
 use super::queue::What;
 use super::report;
 use super::table::Failure;
 use super::task::{self, ScriptTask};
 use crate::sched::Builder;
 use crate::sched::carrier::Carrier;
+use crate::sched::resumable::Wakeup;
 use crate::thread;
 use crate::vm::interp::{Exit, Machine, Stop, Thread};
 use crate::vm::native::Word;
@@ -33,6 +35,7 @@ pub(crate) struct Core {
     stopped: Cell<Option<Stop>>,
     /// The function has ended: its tasks are dropped.
     ending: Cell<bool>,
+    pub(super) entrance: Entrance,
     /// Who waited for whom when the first task was dropped that could have gone on.
     stuck: RefCell<Option<String>>,
 }
@@ -50,6 +53,7 @@ impl Core {
             outcome: Cell::new(None),
             stopped: Cell::new(None),
             ending: Cell::new(false),
+            entrance: Entrance::default(),
             stuck: RefCell::new(None),
         })
     }
@@ -85,17 +89,12 @@ impl Core {
         runtime: &Builder,
     ) -> io::Result<End> {
         // SAFETY: the caller's promise.
-        let machine = unsafe { self.machine() };
-        if machine.tasks.live > 0 {
-            return Err(io::Error::other(
-                "an earlier call of the machine was unwound, and its tasks are still being dropped",
-            ));
-        }
-        self.outcome.set(None);
-        self.stopped.set(None);
-        self.ending.set(false);
-        self.stuck.take();
-        machine.tasks.begin(NonNull::from(&**self));
+        let machine = unsafe {
+            self.begin()?;
+            self.machine()
+        };
+        let _closing = Closing(&self.entrance);
+        self.entrance.set_inline();
         let mut thread = machine.start(function, words);
         loop {
             match machine.run(&mut thread) {
@@ -114,9 +113,67 @@ impl Core {
         }
     }
 
+    /// Calls the host with the machine open for tasks, and drops those that it has spawned. Inside is
+    /// the report of a deadlock.
+    ///
+    /// # Errors
+    ///
+    /// As for [`call`](Self::call).
+    ///
+    /// # Safety
+    ///
+    /// By the host that owns the machine.
+    pub(crate) unsafe fn host<T>(
+        self: &Arc<Core>,
+        runtime: &Builder,
+        f: impl FnOnce() -> T,
+    ) -> io::Result<Result<T, String>> {
+        // SAFETY: the caller's promise.
+        unsafe { self.begin()? };
+        let _closing = Closing(&self.entrance);
+        let f = || {
+            let _ending = Ending(self);
+            let carrier = Carrier::current().expect("within a runtime");
+            self.entrance.open(carrier);
+            // SAFETY: the caller's promise.
+            let machine = unsafe { self.machine() };
+            // The host itself is number 0, and hears of a wish to stop where it waits for tasks.
+            machine.tasks.skip_main();
+            machine.interrupt.set_wakeup(carrier.current_task().map(Wakeup::new));
+            f()
+        };
+        if Carrier::current().is_some() {
+            return Ok(Ok(f()));
+        }
+        let runtime = runtime.clone().build()?;
+        Ok(runtime.run(f).map_err(|_| self.stuck.take().unwrap_or_default()))
+    }
+
+    /// Begins a call.
+    ///
+    /// # Safety
+    ///
+    /// By the host that owns the machine.
+    unsafe fn begin(self: &Arc<Core>) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        let machine = unsafe { self.machine() };
+        if machine.tasks.live > 0 {
+            return Err(io::Error::other(
+                "an earlier call of the machine was unwound, and its tasks are still being dropped",
+            ));
+        }
+        self.outcome.set(None);
+        self.stopped.set(None);
+        self.ending.set(false);
+        self.stuck.take();
+        machine.tasks.begin(NonNull::from(&**self));
+        Ok(())
+    }
+
     /// Goes on with a thread as a task, until it has ended and the others are gone.
     fn run_as_task(self: &Arc<Core>, thread: Box<Thread>) -> End {
         let ending = Ending(self);
+        self.entrance.open(Carrier::current().expect("a task runs in a runtime"));
         let joined = task::spawn_main(self, thread).join();
         drop(ending);
         if let Err(payload) = joined {
@@ -146,7 +203,7 @@ impl Core {
         self.ending.get()
     }
 
-    pub(super) fn stopped(&self) -> Option<Stop> {
+    pub(crate) fn stopped(&self) -> Option<Stop> {
         self.stopped.get()
     }
 
@@ -162,6 +219,7 @@ impl Core {
                 thread.wait.wake();
             }
         }
+        self.dismiss_guests();
     }
 
     pub(super) fn set_outcome(&self, exit: Exit) {
@@ -180,8 +238,11 @@ impl Core {
 
     fn end_tasks(&self) {
         self.begin_to_end();
+        self.entrance.close();
+        self.dismiss_guests();
         // SAFETY: by the caller of `run_as_task`; no task has the machine.
         let machine = unsafe { self.machine() };
+        machine.interrupt.set_wakeup(None);
         for thread in machine.tasks.threads() {
             // SAFETY: what is in the table is alive, and its task has not ended; we are on its carrier.
             unsafe {
@@ -199,6 +260,15 @@ impl Core {
                 }
             });
         }
+    }
+}
+
+/// Closes the gate when a call is over.
+struct Closing<'a>(&'a Entrance);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 
@@ -223,7 +293,6 @@ impl What {
             What::Lock => "to lock a mutex",
             What::Permit => "for a permit of a semaphore",
             What::Select => "for one of several channels",
-            What::Host => "for the host",
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | `queue`, `select` | waiting: a thread's place in the queue of what it waits for |
 //! | `future`, `channel`, `lock` | what is waited for, as objects of the heap |
 //! | `objects` | the fields of these objects |
+//! | `guest` | fibers and OS threads of the host at these queues |
 //! | `report` | who waits for whom, in words |
 //!
 //! # One machine, many threads
@@ -35,6 +36,7 @@
 pub(crate) mod channel;
 pub(crate) mod core;
 pub(crate) mod future;
+pub(crate) mod guest;
 pub(crate) mod lock;
 pub(crate) mod objects;
 pub(crate) mod queue;

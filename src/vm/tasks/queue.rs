@@ -55,7 +55,6 @@ pub(crate) enum What {
     Lock,
     Permit,
     Select,
-    Host,
 }
 
 /// What a call gives when its deadline passes first.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use super::core::Core;
 use super::future::Future;
-use super::queue::{State, Timeout, What};
+use super::queue::{State, Timeout, Wait, What};
 use crate::sched::carrier::Carrier;
 use crate::task::Context;
 use crate::vm::heap::Tracer;
@@ -32,6 +33,8 @@ pub(crate) struct Tasks {
     failures: BTreeMap<u32, Failure>,
     /// The last failure that somebody observed: where the exception came from, should it go on.
     observed: Option<Thrown>,
+    /// Fibers of the host that wait in queues of the machine.
+    pub(super) guests: Vec<NonNull<Wait>>,
     /// The task that has the machine.
     context: Option<NonNull<Context<'static>>>,
     /// Whose tasks these are; set before there are any.
@@ -81,8 +84,18 @@ impl Tasks {
         self.observed = None;
     }
 
-    pub(super) fn core(&self) -> NonNull<Core> {
-        self.core.expect("tasks belong to a core")
+    /// There is no task of a function that the host called: the others count from 1.
+    pub(super) fn skip_main(&mut self) {
+        self.next_id = 1;
+    }
+
+    /// What the tasks share; `None` before the first call.
+    pub(crate) fn core(&self) -> Option<Arc<Core>> {
+        // SAFETY: a core lives in an `Arc`, and has this machine.
+        self.core.map(|core| unsafe {
+            Arc::increment_strong_count(core.as_ptr());
+            Arc::from_raw(core.as_ptr())
+        })
     }
 
     /// The threads, in no order.
@@ -149,6 +162,10 @@ impl Tasks {
         }
         if let Some(observed) = &self.observed {
             tracer.reference(observed.exception);
+        }
+        for guest in &self.guests {
+            // SAFETY: a guest takes itself out before it goes.
+            unsafe { guest.as_ref() }.trace(tracer);
         }
     }
 }

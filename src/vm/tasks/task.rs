@@ -45,12 +45,7 @@ impl Machine {
     pub(crate) fn spawn(&mut self, mut thread: Box<Thread>, future: Future, references: bool) {
         thread.handle = future.word();
         thread.gives_reference = references;
-        // SAFETY: the core is that which the running task belongs to; it is in an `Arc`.
-        let core = unsafe {
-            let core = self.tasks.core().as_ptr();
-            Arc::increment_strong_count(core);
-            Arc::from_raw(core)
-        };
+        let core = self.tasks.core().expect("a task runs, and has a core");
         drop(spawn(core, thread));
     }
 
