@@ -4,6 +4,7 @@
 #![allow(rustdoc::private_intra_doc_links)]
 #![debugger_visualizer(gdb_script_file = "../tools/gdb/pirn.py")]
 
+pub mod blocking;
 pub mod context;
 pub mod coroutine;
 mod explore;
@@ -23,6 +24,7 @@ pub mod time;
 #[allow(dead_code)]
 pub mod vm;
 
+pub use blocking::blocking;
 pub use explore::explore;
 pub use sched::{
     Builder, Deadlock, FiberReport, Handle, Runtime, Stats, fibers, find_deadlock, run, stats,

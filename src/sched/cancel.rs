@@ -137,6 +137,20 @@ pub(crate) fn is_calling_off() -> bool {
     })
 }
 
+/// Whether a wait of the calling task would be called off as soon as it began.
+pub(crate) fn cannot_wait() -> bool {
+    let Some(carrier) = Carrier::current() else { return false };
+    match carrier.current_fiber() {
+        Some(fiber) => {
+            carrier.is_closing()
+                || fiber.interrupts.get() != 0
+                    && fiber.allowance(Instant::FAR_FUTURE, || carrier.now()).is_none()
+        }
+        // A destructor that runs on the loop; but a resumable is told that it must not block.
+        None => !carrier.is_resuming(),
+    }
+}
+
 /// How long a fiber may wait, and what it means when that time is up.
 pub(super) struct Allowance {
     pub(super) until: Instant,

@@ -14,6 +14,7 @@
 //! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of; `bias`: what a lock may do
 //!   for it;
 //! * `reactor`: where a carrier waits for descriptors, `source`: a descriptor that tasks wait for;
+//! * `pool`: OS threads for calls that block;
 //! * `deadlock`, `watchdog`, `hook`: reports; `stats`: counts; `fork`: what a child process may not do.
 
 pub(crate) mod atomic;
@@ -30,6 +31,7 @@ mod hook;
 mod inbox;
 mod mailbox;
 pub(crate) mod party;
+pub(crate) mod pool;
 mod queue;
 mod reactor;
 mod registry;
@@ -51,8 +53,8 @@ pub use cancel::Elapsed;
 pub use deadlock::{Deadlock, FiberReport};
 pub(crate) use fiber::Waiting;
 pub(crate) use resource::{Resource, ResourceKind};
-pub(crate) use runtime::Shared as SharedRuntime;
 pub use runtime::{Builder, Handle, Runtime, run};
+pub(crate) use runtime::{Errand, Shared as SharedRuntime};
 pub use stats::{Stats, stats};
 pub use task::Cancelled;
 pub(crate) use task::{Task, drop_quietly};

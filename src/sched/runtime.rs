@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     open: Mutex<bool>,
     /// [`Handle`]s in existence: each may bring work at any time.
     handles: AtomicUsize,
+    /// [`Errand`]s that have not been run.
+    errands: AtomicUsize,
     /// OS threads that belong to the runtime.
     own_threads: Mutex<Vec<u64>>,
     /// Why the last stack could not be had, until one is given back.
@@ -78,6 +80,12 @@ impl Shared {
     pub(crate) fn has_handles(&self) -> bool {
         // Relaxed: a stale answer is corrected when the carrier looks again.
         self.handles.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether other threads do something for the runtime, during which virtual time stands still.
+    pub(crate) fn has_errands(&self) -> bool {
+        // Acquire: pairs with the drop of an errand, so that what it brought is in the mailbox.
+        self.errands.load(Ordering::Acquire) > 0
     }
 
     /// The kernel's numbers of the threads that belong to the runtime, besides its carrier.
@@ -156,6 +164,28 @@ impl Shared {
         for report in reports {
             eprintln!("pirn: {report}");
         }
+    }
+}
+
+/// Something that another thread does for a runtime: exists until it is done.
+pub(crate) struct Errand(Arc<Shared>);
+
+impl Errand {
+    /// One for the runtime of the calling fiber, if it has one.
+    pub(crate) fn begin() -> Option<Errand> {
+        let shared = &Carrier::current()?.shared;
+        // Relaxed: a count.
+        shared.errands.fetch_add(1, Ordering::Relaxed);
+        Some(Errand(shared.clone()))
+    }
+}
+
+impl Drop for Errand {
+    fn drop(&mut self) {
+        // Release: what it brought is in the mailbox before it is over.
+        self.0.errands.fetch_sub(1, Ordering::Release);
+        // Time may go on.
+        self.0.mailbox.wake();
     }
 }
 
@@ -283,6 +313,7 @@ fn new_shared(stack: StackConfig, stack_class: SizeClass) -> Arc<Shared> {
         next_id: AtomicU64::new(1),
         open: Mutex::new(true),
         handles: AtomicUsize::new(0),
+        errands: AtomicUsize::new(0),
         own_threads: Mutex::new(Vec::new()),
         shortage: Mutex::new(None),
         missing_slot: AtomicUsize::new(usize::MAX),

@@ -41,6 +41,7 @@ pub use mutex::{Mutex, MutexGuard};
 pub use once::{Once, OnceState};
 pub use once_lock::{LazyLock, OnceLock};
 pub use owned::{OwnedMutexGuard, OwnedSemaphorePermit};
+pub(crate) use promise::promise_of;
 pub use promise::{
     AlreadySettled, Future, Promise, PromiseError, join_all, join_all_deadline, join_all_timeout,
     promise, select_any, select_any_deadline, select_any_timeout,

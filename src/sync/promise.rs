@@ -48,8 +48,13 @@ static KIND: ResourceKind = ResourceKind::without_holder("for a promise to be se
 /// });
 /// ```
 pub fn promise<T>() -> (Promise<T>, Future<T>) {
+    promise_of(&KIND)
+}
+
+/// [`promise`], for whose waits reports have words of their own.
+pub(crate) fn promise_of<T>(kind: &'static ResourceKind) -> (Promise<T>, Future<T>) {
     let shared = Arc::new(Shared {
-        resource: Resource::new(&KIND),
+        resource: Resource::new(kind),
         settled: AtomicBool::new(false),
         queue: Spin::new(Queue { waiters: Waiters::new(), wakers: Vec::new(), next_key: 0 }),
         result: UnsafeCell::new(None),
@@ -342,6 +347,12 @@ impl<T> Future<T> {
         check_cancelled(outcome);
     }
 
+    /// Ready when it is settled; else wakes whoever polls when it is.
+    pub(crate) fn poll_done(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let pending = !self.is_done() && self.register(cx.waker().clone());
+        if pending { Poll::Pending } else { Poll::Ready(()) }
+    }
+
     /// Has this waker called when the promise is settled, instead of the last one that this future
     /// was polled with. False: it is settled already.
     fn register(&mut self, waker: Waker) -> bool {
@@ -369,10 +380,7 @@ impl<T: Clone> std::future::Future for Future<T> {
     type Output = Result<T, PromiseError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if !self.is_done() && self.register(cx.waker().clone()) {
-            return Poll::Pending;
-        }
-        Poll::Ready(self.shared.result().expect("it is settled").clone())
+        self.poll_done(cx).map(|()| self.shared.result().expect("it is settled").clone())
     }
 }
 

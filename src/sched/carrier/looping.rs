@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// How often a carrier whose clock stands still looks whether what it waits for can ever come.
+const ERRAND_PERIOD: Duration = Duration::from_millis(20);
+
 impl Carrier {
     /// Runs `main` and everything that it spawns, until it has ended.
     ///
@@ -48,6 +51,13 @@ impl Carrier {
             Some(next) if self.virtual_now.get().is_some() => {
                 self.poll_descriptors();
                 if !self.queue().is_empty() {
+                    return true;
+                }
+                if self.shared.has_errands() && !self.all_others_sleep() {
+                    self.sleep(Some(ERRAND_PERIOD));
+                    return true;
+                }
+                if !self.mailbox.is_empty() {
                     return true;
                 }
                 // Nobody can do anything before then: it is then. All timers of that instant are due.
@@ -104,6 +114,13 @@ impl Carrier {
             }
         };
         (self.shared.has_handles() || self.registry().iter().any(by_somebody))
-            && !foreign::all_sleep_for_good(&self.shared.own_threads())
+            && !self.all_others_sleep()
+    }
+
+    /// Whether no other thread of the process does anything, nor will unless it is woken.
+    fn all_others_sleep(&self) -> bool {
+        let (mut own, jobs) = pool::idle_threads();
+        own.extend(self.shared.own_threads());
+        foreign::all_sleep_for_good(&own) && pool::idle_threads().1 == jobs
     }
 }

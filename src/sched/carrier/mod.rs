@@ -53,6 +53,7 @@ use super::foreign;
 use super::fork;
 use super::mailbox::Mailbox;
 use super::party::{self, Party, ThreadId};
+use super::pool;
 use super::queue::{Kind, RunQueue, Runnable};
 use super::reactor::{self, Reactor, Watch};
 use super::registry::Registry;
