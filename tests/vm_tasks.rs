@@ -393,3 +393,25 @@ fn a_cancelled_host_fiber_takes_the_tasks_of_its_call_with_it() {
         assert_eq!(pirn::fibers(false).len(), 1);
     });
 }
+
+#[test]
+fn tasks_count_against_the_limit_of_the_heap() {
+    let source = "
+        import thread;
+        void nothing() { }
+        class Waiter { public Channel<int> c; public void run() { c.recv(); } }
+        int main() {
+            Waiter w = Waiter(); w.c = {};
+            int n = 0;
+            try { while (true) { thread.spawn(w.run); n += 1; } } catch (Exception e) { }
+            for (int i = 0; i < n; i += 1) { w.c.send(i); }
+            thread.yield();
+            int again = 0;
+            while (again < n) { thread.spawn(nothing); thread.yield(); again += 1; }
+            return n;
+        }";
+    let mut vm = Vm::builder().heap_limit(4 << 20).load(&compile(source).unwrap()).unwrap();
+    let count = vm.run().unwrap();
+    assert!((2_000..40_000).contains(&count), "{count}");
+    assert_eq!(vm.run().unwrap(), count);
+}

@@ -348,7 +348,12 @@ impl Machine {
             // One more frame fits; those that may follow take a word each at least.
             thread.allowed = end.max(base + limit - depth).min(most);
         }
+        let before = thread.bytes();
         thread.reserve(end);
+        if thread.wait.is_of_task() {
+            let more = thread.bytes() - before;
+            self.tasks.charge(&self.heap, more as isize);
+        }
         self.base = thread.words.as_mut_ptr().wrapping_add(base);
         self.limit = thread.limit();
         Ok(())

@@ -35,6 +35,7 @@ pub(super) fn deadline(milliseconds: i64) -> Instant {
 pub fn spawn(cx: &mut Context<'_>) -> Native {
     let function = reference(cx, 0, "the function")?;
     cx.needs_task()?;
+    cx.tasks().has_room(cx.heap())?;
     let result = cx.signature().result;
     let ty = cx.heap_type(result);
     // SAFETY: the result is a thread, or a future of what the function returns.

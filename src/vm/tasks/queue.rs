@@ -145,6 +145,11 @@ impl Wait {
         }
     }
 
+    /// Whether the thread is a task.
+    pub(crate) fn is_of_task(&self) -> bool {
+        self.wakeup.is_some()
+    }
+
     pub(crate) fn state(&self) -> State {
         self.node.state
     }

@@ -9,9 +9,15 @@ use super::future::Future;
 use super::queue::{State, Timeout, Wait, What};
 use crate::sched::carrier::Carrier;
 use crate::task::Context;
-use crate::vm::heap::Tracer;
+use crate::vm::heap::{HeapFull, LocalHeap, Tracer};
 use crate::vm::interp::{Thread, Thrown};
 use crate::vm::native::Word;
+
+/// Bytes of a task besides its segment: its record, the thread, its places in tables.
+pub(super) const TASK: usize = size_of::<Thread>() + 256;
+
+/// Bytes by which the heap's account of tasks may be wrong.
+const PORTION: usize = 64 << 10;
 
 /// A task that ended with an exception which nobody has observed yet, or which was observed last.
 #[derive(Debug)]
@@ -29,6 +35,8 @@ pub(crate) struct Tasks {
     /// How many there are.
     pub(crate) live: usize,
     next_id: u32,
+    /// Bytes of tasks that the heap has not been told of yet, or too many.
+    owed: isize,
     /// Ended by exceptions that nobody has observed, by id.
     failures: BTreeMap<u32, Failure>,
     /// The last failure that somebody observed: where the exception came from, should it go on.
@@ -72,6 +80,23 @@ impl Tasks {
         self.threads[thread.place as usize] = None;
         self.free.push(thread.place);
         self.live -= 1;
+    }
+
+    /// Bytes that tasks take or have given back, for the heap, which is told of them in portions.
+    pub(crate) fn charge(&mut self, heap: &LocalHeap, bytes: isize) {
+        self.owed += bytes;
+        if self.owed.unsigned_abs() >= PORTION {
+            heap.account(std::mem::take(&mut self.owed));
+        }
+    }
+
+    /// Fails if a task would pass the limit of the heap.
+    ///
+    /// # Errors
+    ///
+    /// Where it would.
+    pub(crate) fn has_room(&self, heap: &LocalHeap) -> Result<(), HeapFull> {
+        heap.has_room(TASK.saturating_add_signed(self.owed))
     }
 
     /// The next call of the host counts its tasks from 0.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::core::Core;
 use super::future::Future;
+use super::table::TASK;
 use crate::sched::resumable::Wakeup;
 use crate::task::{self, Context, Resumable, Step};
 use crate::thread::JoinHandle;
@@ -28,6 +29,7 @@ fn spawn(core: Arc<Core>, mut thread: Box<Thread>) -> JoinHandle<()> {
     // SAFETY: by a task, or on behalf of the first one.
     let machine = unsafe { core.machine() };
     let place = machine.tasks.add(&mut thread);
+    machine.tasks.charge(&machine.heap, (TASK + thread.bytes()) as isize);
     if thread.handle != 0 {
         // SAFETY: the handle of a thread is its future.
         unsafe { Future::from_word(thread.handle) }.belong(thread.id, place);
@@ -72,7 +74,7 @@ impl ScriptTask {
         let core = &*self.core;
         // SAFETY: by a task.
         let machine = unsafe { core.machine() };
-        machine.tasks.remove(&mut thread);
+        remove(machine, &mut thread);
         if thread.id == ScriptTask::MAIN {
             machine.interrupt.set_wakeup(None);
             core.set_outcome(exit);
@@ -91,6 +93,12 @@ impl ScriptTask {
         machine.recycle(thread);
         Step::Done(())
     }
+}
+
+/// Takes a thread out of the table that will not go on.
+fn remove(machine: &mut Machine, thread: &mut Thread) {
+    machine.tasks.remove(thread);
+    machine.tasks.charge(&machine.heap, -((TASK + thread.bytes()) as isize));
 }
 
 /// A cancelled task that ends by that is no failure that anybody must hear of.
@@ -152,7 +160,7 @@ impl Drop for ScriptTask {
         if thread.id == ScriptTask::MAIN {
             machine.interrupt.set_wakeup(None);
         }
-        machine.tasks.remove(&mut thread);
+        remove(machine, &mut thread);
         // Unwinds native functions that wait in the middle of it.
         drop(thread);
     }
