@@ -3,10 +3,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use super::addr::RawAddr;
 use super::resolve::{ToSocketAddrs, each_address};
 use super::tcp::TcpListener;
+use super::udp::UdpSocket;
 use crate::sched::clock::Instant;
 
 /// How a socket gets its address, where the ordinary way will not do.
@@ -85,6 +87,17 @@ impl BindOptions {
         })
     }
 
+    /// A UDP socket with this address; with the first of several that can be had.
+    ///
+    /// # Errors
+    ///
+    /// As for [`tcp_listener`](Self::tcp_listener).
+    pub fn udp_socket<A: ToSocketAddrs>(&self, address: A) -> io::Result<UdpSocket> {
+        each_address(address, Instant::FAR_FUTURE, |address| {
+            Ok(UdpSocket::from(self.bind(address, libc::SOCK_DGRAM, false)?))
+        })
+    }
+
     /// A socket with this address.
     fn bind(&self, address: &SocketAddr, style: i32, reuse_address: bool) -> io::Result<OwnedFd> {
         let fd = new_socket(address, style)?;
@@ -136,6 +149,18 @@ pub(super) fn accept(listener: BorrowedFd<'_>, address: &mut RawAddr) -> io::Res
     let fd = check(unsafe { libc::accept4(listener.as_raw_fd(), storage, length, flags) })?;
     // SAFETY: made just now.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// How long an `accept` that fails for want of descriptors or memory takes, so that a loop which tries
+/// again does not keep a processor busy.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// After an `accept`: waits for a moment if something is short in the process or the system.
+pub(super) fn pause_if_short(error: &io::Error) {
+    let short = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    if error.raw_os_error().is_some_and(|number| short.contains(&number)) {
+        crate::thread::sleep(PAUSE);
+    }
 }
 
 /// The result of a system call that says -1 for an error.

@@ -63,6 +63,8 @@ mod bind;
 mod resolve;
 mod socket;
 mod tcp;
+mod udp;
+mod unix;
 
 pub use std::net::{
     AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6,
@@ -71,3 +73,5 @@ pub use std::net::{
 pub use bind::BindOptions;
 pub use resolve::{ToSocketAddrs, set_resolver};
 pub use tcp::{Incoming, TcpConnecting, TcpListener, TcpStream};
+pub use udp::UdpSocket;
+pub use unix::{UnixDatagram, UnixIncoming, UnixListener, UnixStream};

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::addr;
 use crate::sched::clock::Instant;
-use crate::sched::source::{Source, SourceKind, Wish};
+use crate::sched::source::{self, Source, SourceKind, Wish};
 use crate::task::Context;
 
 /// A socket of whatever type.
@@ -30,6 +30,8 @@ struct Options {
     write_timeout: Limit,
     /// Calls that would wait fail instead.
     nonblocking: AtomicBool,
+    /// No datagrams are received any more: there is an end behind the last one.
+    read_shut: AtomicBool,
 }
 
 /// A time limit in nanoseconds; 0: none.
@@ -120,6 +122,29 @@ impl Socket {
         self.options.nonblocking.store(nonblocking, Ordering::Relaxed);
     }
 
+    /// Has [`read_datagram`](Self::read_datagram) find an end.
+    pub(super) fn note_read_shut(&self) {
+        // Relaxed: whoever waits is woken by the shutdown that comes next.
+        self.options.read_shut.store(true, Ordering::Relaxed);
+    }
+
+    /// A call that reads a datagram, which the kernel has find an end only where it may block.
+    pub(super) fn read_datagram<T>(
+        &self,
+        end: impl Fn() -> io::Result<T>,
+        mut call: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        match call() {
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock
+                    && self.options.read_shut.load(Ordering::Relaxed) =>
+            {
+                end()
+            }
+            result => result,
+        }
+    }
+
     fn is_nonblocking(&self) -> bool {
         self.options.nonblocking.load(Ordering::Relaxed)
     }
@@ -162,6 +187,24 @@ impl Socket {
     pub(super) fn write<T>(&self, call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         self.source.begin_call()?;
         self.repeat(Wish::Write, &self.options.write_timeout, false, call)
+    }
+
+    /// Calls what writes, again and again while it would block: for what the kernel does not announce.
+    pub(super) fn write_after_pauses<T>(
+        &self,
+        mut call: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut pauses = Pauses::until(self.options.write_timeout.deadline());
+        loop {
+            self.source.begin_call()?;
+            if let Some(result) = attempt(&mut call) {
+                return result;
+            }
+            if self.is_nonblocking() {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            pauses.make()?;
+        }
     }
 
     #[inline]
@@ -212,7 +255,7 @@ impl Socket {
     ) -> Poll<io::Result<T>> {
         if self.source.is_closed() {
             self.source.settle_task(cx, wish);
-            return Poll::Ready(Err(crate::sched::source::closed()));
+            return Poll::Ready(Err(source::closed()));
         }
         if !would_block && let Some(result) = attempt(&mut call) {
             self.source.settle_task(cx, wish);
@@ -222,6 +265,31 @@ impl Socket {
             Ok(()) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
         }
+    }
+}
+
+/// Pauses between attempts, each twice as long as the one before, from 100 µs up to 20 ms.
+pub(super) struct Pauses {
+    next: Duration,
+    deadline: Instant,
+}
+
+impl Pauses {
+    const FIRST: Duration = Duration::from_micros(100);
+    const LAST: Duration = Duration::from_millis(20);
+
+    pub(super) fn until(deadline: Instant) -> Pauses {
+        Pauses { next: Self::FIRST, deadline }
+    }
+
+    pub(super) fn make(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        if now >= self.deadline {
+            return Err(source::time_limit());
+        }
+        source::pause_until((now + self.next).min(self.deadline))?;
+        self.next = (2 * self.next).min(Self::LAST);
+        Ok(())
     }
 }
 

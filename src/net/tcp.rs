@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::addr::RawAddr;
-use super::bind::BindOptions;
+use super::bind::{self, BindOptions};
 use super::resolve::{ToSocketAddrs, each_address};
 use super::socket::{Socket, common, kind, timeouts};
 use crate::sched::clock::Instant;
@@ -118,7 +118,7 @@ impl TcpStream {
 
     /// A socket that connects. True: it has.
     fn begin_to_connect(address: &SocketAddr) -> io::Result<(TcpStream, bool)> {
-        let stream = TcpStream::of(super::bind::new_socket(address, libc::SOCK_STREAM)?);
+        let stream = TcpStream::of(bind::new_socket(address, libc::SOCK_STREAM)?);
         let raw = RawAddr::from(address);
         // SAFETY: the address is valid for its length.
         let result = unsafe { libc::connect(stream.as_raw_fd(), raw.as_ptr(), raw.length()) };
@@ -408,10 +408,6 @@ mod listener {
     common!(TcpListener, StdListener);
 }
 
-/// How long an `accept` that fails for want of descriptors or memory takes, so that a loop which tries
-/// again does not keep a processor busy.
-const PAUSE: Duration = Duration::from_millis(10);
-
 impl TcpListener {
     /// Listens on an address; on the first of several that can be had. Port 0: any free one.
     ///
@@ -432,17 +428,13 @@ impl TcpListener {
     /// When the process has no descriptor left, among others: such a call takes 10 ms, in which others
     /// run, so that a loop may simply try again.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        self.socket.read(|| self.try_accept()).inspect_err(|error| {
-            if is_shortage(error) {
-                crate::thread::sleep(PAUSE);
-            }
-        })
+        self.socket.read(|| self.try_accept()).inspect_err(bind::pause_if_short)
     }
 
     /// Accepts a connection without waiting.
     fn try_accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let mut address = RawAddr::empty();
-        let stream = TcpStream::of(super::bind::accept(self.as_fd(), &mut address)?);
+        let stream = TcpStream::of(bind::accept(self.as_fd(), &mut address)?);
         Ok((stream, address.to_ip()?))
     }
 
@@ -488,12 +480,6 @@ impl TcpListener {
     pub fn ttl(&self) -> io::Result<u32> {
         self.socket.view::<StdListener>().ttl()
     }
-}
-
-/// Whether something is short in the process or the system, so that trying again at once is in vain.
-pub(super) fn is_shortage(error: &io::Error) -> bool {
-    let short = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
-    error.raw_os_error().is_some_and(|number| short.contains(&number))
 }
 
 /// Connections of a [`TcpListener`]; made by [`incoming`](TcpListener::incoming).

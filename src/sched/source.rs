@@ -36,8 +36,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
 use super::cancel::check_cancelled;
-use super::carrier::Carrier;
+use super::carrier::{Carrier, current_party};
 use super::clock::{self, Instant};
+use super::fiber::Waiting;
 use super::reactor::{Events, Reactor, Token};
 use super::resource::{Resource, ResourceKind};
 use super::resumable::{Context, Pollable};
@@ -389,6 +390,20 @@ impl Source {
             cx.withdraw(registration);
         }
     }
+}
+
+/// Waits for a while, for what the kernel does not announce.
+///
+/// # Errors
+///
+/// In a destructor whose waits are called off.
+pub(crate) fn pause_until(deadline: Instant) -> io::Result<()> {
+    let party = current_party();
+    let epoch = party.begin();
+    super::wait(party, epoch, Waiting::Sleep(deadline), deadline);
+    let outcome = party.waiter.finish();
+    check_cancelled(outcome);
+    if outcome == Outcome::Cancelled { Err(called_off()) } else { Ok(()) }
 }
 
 impl Drop for Source {

@@ -89,3 +89,78 @@ pub fn random(state: &Cell<u64>) -> u64 {
     state.set(state.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     state.get() >> 33
 }
+
+/// A directory that goes when this does.
+pub struct TempDir(std::path::PathBuf);
+
+impl TempDir {
+    /// An empty one.
+    pub fn new(name: &str) -> TempDir {
+        let dir = std::env::temp_dir().join(format!("pirn-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        TempDir(dir)
+    }
+
+    /// The path of something in it.
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Lets so many connections wait for a listener's `accept`.
+pub fn set_backlog(listener: std::os::fd::RawFd, connections: i32) {
+    // SAFETY: takes no pointers.
+    assert_eq!(unsafe { libc::listen(listener, connections) }, 0);
+}
+
+/// A client at one path that is connected to the listener at another.
+pub fn bound_unix_client(
+    own: &std::path::Path,
+    listener: &std::path::Path,
+) -> std::os::unix::net::UnixStream {
+    let address = |path: &std::path::Path| {
+        let bytes = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
+        // SAFETY: all zeroes is a value of such plain data.
+        let mut raw: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+        raw.sun_family = libc::AF_UNIX as _;
+        raw.sun_path.iter_mut().zip(bytes).for_each(|(to, &from)| *to = from as _);
+        raw
+    };
+    let (own, listener) = (address(own), address(listener));
+    let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    // SAFETY: the addresses are valid for their length, and the socket is ours.
+    unsafe {
+        let fd = libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        let socket = std::os::unix::net::UnixStream::from_raw_fd(fd);
+        assert_eq!(libc::bind(fd, (&raw const own).cast(), length), 0);
+        assert_eq!(libc::connect(fd, (&raw const listener).cast(), length), 0);
+        socket
+    }
+}
+
+/// Sends bytes on a Unix socket together with a descriptor.
+pub fn send_with_descriptor(socket: std::os::fd::RawFd, bytes: &[u8]) {
+    let mut control = [0_u64; 4];
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: the parts of the message are valid for the call, and the control data have room for one
+    // descriptor.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as _;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
+        libc::CMSG_DATA(header).cast::<i32>().write_unaligned(socket);
+        assert_eq!(libc::sendmsg(socket, &raw const message, 0), bytes.len() as isize);
+    }
+}
