@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 use std::option;
 use std::slice;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::thread;
 use std::vec;
 
+use crate::blocking;
 use crate::sched::carrier::Carrier;
 use crate::sched::clock::Instant;
 use crate::sync::promise;
@@ -16,8 +16,8 @@ use crate::sync::promise;
 /// What names one or more addresses; pirn's counterpart of [`std::net::ToSocketAddrs`], for the same
 /// types.
 ///
-/// A host name is looked up on another OS thread, while the fiber waits and others run. (On a thread
-/// outside a runtime it is looked up there.) Addresses that are written out need no look-up.
+/// A host name is looked up on the [pool of blocking calls](crate::blocking), while the fiber waits and
+/// others run. (On a thread outside a runtime it is looked up there.) Addresses that are written out need no look-up.
 ///
 /// ```
 /// use pirn::net::ToSocketAddrs;
@@ -163,15 +163,24 @@ fn look_up(host: &str, port: u16, deadline: Instant) -> io::Result<vec::IntoIter
     }
     let (answer, future) = promise();
     let name = host.to_owned();
-    thread::Builder::new().name("pirn-resolver".into()).spawn(move || {
+    let _asked = Asked(blocking::try_spawn(move || {
         // Whoever asked may have gone.
         let _ = answer.set(resolve(&name, port).map_err(Arc::new));
-    })?;
+    })?);
     match future.get_deadline(deadline) {
         Some(Ok(Ok(addresses))) => Ok(addresses.clone().into_iter()),
         Some(Ok(Err(error))) => Err(io::Error::new(error.kind(), error.clone())),
         Some(Err(error)) => Err(io::Error::other(error)),
         None => Err(too_late(host)),
+    }
+}
+
+/// A look-up that nobody waits for any more when this goes.
+struct Asked(blocking::Job<()>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.cancel();
     }
 }
 
