@@ -67,6 +67,7 @@ use std::thread::Result;
 use std::time::Duration;
 
 use crate::sched::cancel::{cannot_wait, check_cancelled};
+use crate::sched::carrier::Carrier;
 use crate::sched::wait::Outcome;
 use crate::sched::{Errand, ResourceKind, pool};
 use crate::sync::{Future, Promise, promise, promise_of};
@@ -107,7 +108,29 @@ where
         // A destructor, which cannot unwind: see the module documentation.
         return f();
     }
-    let asked = Asked(spawn(f));
+    finish(spawn(f))
+}
+
+/// [`blocking`] for operations of the system, whose errors take up that no thread could be had. An OS
+/// thread, which nobody else needs, makes the call itself.
+pub(crate) fn io<F, T>(f: F) -> io::Result<T>
+where
+    F: FnOnce() -> io::Result<T> + Send + 'static,
+    T: Send + 'static,
+{
+    if Carrier::current().is_none() {
+        return f();
+    }
+    if cannot_wait() {
+        check_cancelled(Outcome::Cancelled);
+        return f();
+    }
+    finish(try_spawn(f)?)
+}
+
+/// Waits for a job that nobody else has.
+fn finish<T>(job: Job<T>) -> T {
+    let asked = Asked(job);
     match asked.0.wait() {
         Some(Ok(value)) => value,
         Some(Err(payload)) => panic::resume_unwind(payload),

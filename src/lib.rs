@@ -8,6 +8,7 @@ pub mod blocking;
 pub mod context;
 pub mod coroutine;
 mod explore;
+pub mod fs;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
