@@ -267,14 +267,11 @@ impl Arena {
     pub fn poison(&self, unit: usize) {
         let Unit::Block { class } = self.units[unit] else { return };
         let (cell, address) = (SIZES[class as usize], self.address(unit));
-        for i in 0..UNIT / cell {
-            let start = address + (i * cell) as u64;
-            if !Arena::is_marked(start) {
-                for offset in (0..cell as u64).step_by(8) {
-                    // SAFETY: a word of a free cell.
-                    unsafe { object::store(start + offset, object::POISON) };
-                }
-            }
+        let mut from = 0;
+        while let Some((start, end)) = free_run(address, cell, from, UNIT) {
+            // SAFETY: free cells, in which nothing is used.
+            unsafe { object::fill(address + start as u64, (end - start) / 8, object::POISON) };
+            from = end;
         }
     }
 }
@@ -358,6 +355,29 @@ mod tests {
         assert_eq!(seen, [0, 1, 5, 100, 2047]);
         arena.clear_marks();
         assert_eq!(arena.marked(unit), 0);
+    }
+
+    #[test]
+    fn poison_fills_all_cells_but_the_marked_ones() {
+        let mut arena = Arena::new(0).unwrap();
+        // 64 KiB are not a multiple of the cell: what is left behind the last one is no cell's.
+        let class = SIZES.iter().position(|size| UNIT % size != 0).unwrap();
+        let (block, _) = arena.take(Unit::Block { class: class as u8 }).unwrap();
+        let cell = SIZES[class];
+        let live = [0, 1, 5, 100, UNIT / cell - 1];
+        live.iter().for_each(|i| mark(block + (i * cell) as u64));
+        arena.poison(arena.unit_at(block).unwrap());
+        for i in 0..UNIT / cell {
+            let expected = if live.contains(&i) { 0 } else { object::POISON };
+            for offset in (i * cell..(i + 1) * cell).step_by(8) {
+                // SAFETY: a word of the block.
+                assert_eq!(unsafe { object::load(block + offset as u64) }, expected, "cell {i}");
+            }
+        }
+        for offset in (UNIT / cell * cell..UNIT).step_by(8) {
+            // SAFETY: as above.
+            assert_eq!(unsafe { object::load(block + offset as u64) }, 0);
+        }
     }
 
     #[test]

@@ -545,6 +545,17 @@ pub unsafe fn zero(start: u64, bytes: usize) {
     unsafe { std::ptr::write_bytes(start, 0, bytes) }
 }
 
+/// Fills so many words with one.
+///
+/// # Safety
+///
+/// As for [`zero`].
+pub unsafe fn fill(start: u64, count: usize, word: u64) {
+    let start = std::ptr::with_exposed_provenance_mut::<u64>(start as usize);
+    // SAFETY: the caller's contract; mapped memory is initialised.
+    unsafe { std::slice::from_raw_parts_mut(start, count) }.fill(word);
+}
+
 /// Copies elements within or between arrays of the same element; ranges may overlap. `racing` tells
 /// that other carriers may read them meanwhile: then each is moved as an atomic of its own size.
 ///
