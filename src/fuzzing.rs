@@ -21,8 +21,12 @@ const FUEL: u64 = 300;
 const MOST_RUNS: usize = 16;
 
 /// Instructions that all runs of a program execute at most, about: between one unit of fuel and the
-/// next lies no more than the longest function.
-const INSTRUCTIONS: u64 = 1 << 18;
+/// next lies no more than the longest function. One may go through all of the heap, as a native
+/// function with a long text does.
+const INSTRUCTIONS: u64 = 1 << 16;
+
+/// Bytes of a program's heap.
+const HEAP: usize = 1 << 17;
 
 /// Collections of stress. Each goes through the whole heap, so without an end they would take more
 /// time than all the rest.
@@ -97,7 +101,7 @@ fn run(verified: Verified) {
     let mut fuel = INSTRUCTIONS / longest;
 
     let config =
-        Config { stress: true, stress_most: COLLECTIONS, limit: 1 << 20, ..Config::default() };
+        Config { stress: true, stress_most: COLLECTIONS, limit: HEAP, ..Config::default() };
     let limits = Limits { depth: 50, fuel: None };
     let Ok(mut machine) = Machine::new(Heap::new(config).local(), limits) else { return };
     let mut streams = Streams::default();

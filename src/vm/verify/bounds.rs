@@ -22,7 +22,8 @@ fn measure(module: Module) -> (Result<(), VerifyError>, u64, u64) {
 fn the_work_that_is_allowed_is_in_proportion_to_the_code() {
     let [none, thousand, million] = [0, 1000, 1_000_000].map(|n| Budget::new(n).left());
     assert!(thousand - none < 1 << 23);
-    assert!(million <= 16 * none);
+    assert!(million <= 1 << 28, "half a second");
+    assert!(none < 1 << 23);
 }
 
 #[test]
@@ -74,7 +75,7 @@ fn many_handlers_cost_where_they_stand_and_maps_stay_exact() {
 fn liveness_gives_up_on_what_takes_long_and_keeps_everything() {
     // Each handler covers one instruction more than the one before it.
     const HANDLERS: u32 = 200;
-    let mut text = String::from("func void f(string, string) 65535\n");
+    let mut text = String::from("func void f(string, string) 20000\n");
     for _ in 0..HANDLERS {
         text += "concat r2, r0, r0\n";
     }
@@ -89,7 +90,7 @@ fn liveness_gives_up_on_what_takes_long_and_keeps_everything() {
     };
     module.functions[0].handlers = (0..HANDLERS).map(handler).collect();
     let work = liveness_work(&module, 0);
-    let instruction = (HANDLERS as usize + 2) * 1024;
+    let instruction = (HANDLERS as usize + 2) * 20_000_usize.div_ceil(64);
     assert!(work < (HANDLERS as usize + 2) * 4096 + instruction, "{work}");
     let verified = verify(module, &Library).unwrap();
     let map = verified.maps(FunctionId(0)).references(HANDLERS as usize + 1);

@@ -31,7 +31,7 @@ pub(super) struct Budget(u64);
 impl Budget {
     /// Real programs take about 10 for each instruction.
     const EACH: u64 = 1 << 12;
-    const LEAST: u64 = 1 << 24;
+    const LEAST: u64 = 1 << 22;
     const MOST: u64 = 1 << 28;
 
     /// For a module with so many instructions.
