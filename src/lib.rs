@@ -12,8 +12,6 @@ pub mod fs;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
-// Grows from below: not everything is used yet.
-#[allow(dead_code)]
 mod lang;
 pub mod net;
 mod sched;
@@ -22,7 +20,6 @@ pub mod sync;
 pub mod task;
 pub mod thread;
 pub mod time;
-#[allow(dead_code)]
 pub mod vm;
 
 pub use blocking::blocking;

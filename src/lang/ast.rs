@@ -94,7 +94,6 @@ pub struct Class {
     pub methods: Vec<Function>,
     /// Members named as the class, whatever dummy result they declare.
     pub constructors: Vec<Function>,
-    pub span: Span,
 }
 
 #[derive(Clone, Debug)]
@@ -102,14 +101,12 @@ pub struct Field {
     pub access: Option<Access>,
     pub ty: TypeExpr,
     pub name: Name,
-    pub span: Span,
 }
 
 #[derive(Clone, Debug)]
 pub struct Struct {
     pub name: Name,
     pub fields: Vec<Field>,
-    pub span: Span,
 }
 
 #[derive(Clone, Debug)]
@@ -117,7 +114,6 @@ pub struct Interface {
     pub name: Name,
     /// Without bodies.
     pub methods: Vec<Function>,
-    pub span: Span,
 }
 
 #[derive(Clone, Debug)]
@@ -125,7 +121,6 @@ pub struct Enum {
     pub name: Name,
     pub members: Vec<EnumMember>,
     pub methods: Vec<Function>,
-    pub span: Span,
 }
 
 #[derive(Clone, Debug)]
@@ -247,7 +242,6 @@ pub struct LocalVar {
 pub struct Case {
     pub labels: Vec<Expr>,
     pub body: Vec<Stmt>,
-    pub span: Span,
 }
 
 #[derive(Clone, Debug)]
@@ -255,7 +249,6 @@ pub struct Catch {
     pub ty: TypeExpr,
     pub name: Name,
     pub body: Box<Stmt>,
-    pub span: Span,
 }
 
 #[derive(Clone, Debug)]

@@ -140,6 +140,7 @@ impl Diagnostics {
     }
 
     /// Adds a warning.
+    #[allow(dead_code, reason = "no rule of the language warns yet")]
     pub fn warning(&mut self, span: Span, message: impl Into<String>) {
         self.push(Diagnostic::warning(span, message));
     }

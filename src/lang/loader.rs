@@ -41,6 +41,7 @@ impl Folders {
     }
 
     /// The folder in which a root unit lies.
+    #[cfg(test)]
     pub fn beside(root_unit: &Path) -> Folders {
         Folders::new(root_unit.parent().unwrap_or(Path::new("")))
     }

@@ -12,12 +12,11 @@
 //! Where sources come from is a [`Loader`]'s business, so that hosts can keep them in memory.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Read};
 use std::path::Path;
 
 use super::ast;
 use super::diagnostic::{Diagnostic, Diagnostics};
-use super::loader::{Folders, Found, Loader, nearest};
+use super::loader::{Found, Loader, nearest};
 use super::parser;
 use super::source::{FileId, Source, Sources, Span};
 use crate::vm::library::decl::PACKAGES;
@@ -25,9 +24,6 @@ use crate::vm::library::scripts;
 
 /// How many bytes a source file can have.
 pub const MAX_SOURCE: usize = 16 << 20;
-
-/// The name of the file, in messages, when a program is read from standard input.
-const STDIN: &str = "<stdin>";
 
 /// The directory of the library's units. No package of a program can be in it.
 const LIBRARY: &str = "<library>";
@@ -57,6 +53,7 @@ pub struct ParsedUnit {
     /// The package without its last part, `lib` or empty, or [`LIBRARY`]: units with the same one are
     /// neighbours.
     pub directory: String,
+    #[allow(dead_code, reason = "tests ask where a unit comes from")]
     pub file: FileId,
     pub ast: ast::Unit,
     /// The packages whose qualified names this unit may use, sorted by name, each once. Those that
@@ -114,28 +111,21 @@ impl Root {
     }
 }
 
-/// Loads the program that a file, or standard input for `-`, is the root of; its search root is the
-/// folder of the file, or the current one.
+/// Loads the program that a file is the root of; its search root is the folder of the file.
+#[cfg(test)]
 pub fn load_path(path: &Path) -> ParsedProgram {
-    let is_stdin = path == Path::new("-");
-    let shown = if is_stdin { STDIN.to_owned() } else { path.display().to_string() };
-    let bytes = if is_stdin { read_stdin() } else { std::fs::read(path) };
-    match bytes {
-        Ok(bytes) => load(Root::new(&shown, bytes), &Folders::beside(path)),
+    match std::fs::read(path) {
+        Ok(bytes) => load(
+            Root::new(&path.display().to_string(), bytes),
+            &super::loader::Folders::beside(path),
+        ),
         Err(error) => {
             let mut program = ParsedProgram::default();
-            let message = format!("cannot read `{shown}`: {error}");
+            let message = format!("cannot read `{}`: {error}", path.display());
             program.diagnostics.push(Diagnostic::without_place(message));
             program
         }
     }
-}
-
-/// Standard input to its end, or as far as it makes clear that it is too large.
-fn read_stdin() -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    io::stdin().lock().take(MAX_SOURCE as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Loads and parses a program.

@@ -177,6 +177,7 @@ impl Waiting {
 /// A reference that the collector sees, by its number among those of the running natives. It ends
 /// with the native call that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(dead_code, reason = "for natives that keep references over a wait")]
 pub(crate) struct Local(usize);
 
 /// A request to end, from any thread. Shared by a machine and its stop handles.
@@ -317,6 +318,7 @@ impl<'a> Context<'a> {
     }
 
     /// A `float` argument.
+    #[allow(dead_code, reason = "arguments of all types can be read")]
     #[inline]
     pub(crate) fn float(&self, index: usize) -> f32 {
         f32::from_bits(self.word(index) as u32)
@@ -329,6 +331,7 @@ impl<'a> Context<'a> {
     }
 
     /// A `bool` argument.
+    #[allow(dead_code, reason = "arguments of all types can be read")]
     #[inline]
     pub(crate) fn bool(&self, index: usize) -> bool {
         self.word(index) as u8 != 0
@@ -422,6 +425,7 @@ impl<'a> Context<'a> {
     }
 
     /// Whether the host asked the script to end: long natives poll it and answer [`Trap::Stop`].
+    #[allow(dead_code, reason = "for natives that take long")]
     pub(crate) fn stop_requested(&self) -> bool {
         self.machine.interrupt.stop_requested()
     }
@@ -471,16 +475,19 @@ impl<'a> Context<'a> {
     }
 
     /// Keeps a reference alive until this native returns, calls of the script included.
+    #[allow(dead_code, reason = "for natives that keep references over a wait")]
     pub(crate) fn keep(&mut self, reference: Word) -> Local {
         Local(self.machine.keep(reference))
     }
 
     /// A reference that is kept.
+    #[allow(dead_code, reason = "for natives that keep references over a wait")]
     pub(crate) fn kept(&self, local: Local) -> Word {
         self.machine.kept(local.0)
     }
 
     /// Puts another reference in place of a kept one.
+    #[allow(dead_code, reason = "for natives that keep references over a wait")]
     pub(crate) fn set_kept(&mut self, local: Local, reference: Word) {
         self.machine.set_kept(local.0, reference);
     }

@@ -238,7 +238,7 @@ impl<'a> Checker<'a> {
                 let id = InterfaceId(self.types.interfaces.len() as u32);
                 self.types.interfaces.push(InterfaceDef { name: qualified, selectors: Vec::new() });
                 let methods = std::collections::HashMap::new();
-                self.tables.interfaces.push(InterfaceInfo { decl, methods, all: Vec::new() });
+                self.tables.interfaces.push(InterfaceInfo { methods, all: Vec::new() });
                 Type::Interface(id)
             }
             DeclKind::Enum(_) => {
@@ -246,7 +246,7 @@ impl<'a> Checker<'a> {
                 self.types.enums.push(EnumDef { name: qualified, members: Vec::new() });
                 let methods = std::collections::HashMap::new();
                 let members = std::collections::HashMap::new();
-                self.tables.enums.push(EnumInfo { decl, members, methods });
+                self.tables.enums.push(EnumInfo { members, methods });
                 Type::Enum(id)
             }
         };

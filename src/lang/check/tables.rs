@@ -89,14 +89,12 @@ pub(super) struct FieldInfo {
 }
 
 pub(super) struct InterfaceInfo<'a> {
-    pub decl: DeclId,
     pub methods: HashMap<&'a str, Vec<FnId>>,
     /// All methods, in order of declaration.
     pub all: Vec<FnId>,
 }
 
 pub(super) struct EnumInfo<'a> {
-    pub decl: DeclId,
     pub members: HashMap<&'a str, i32>,
     pub methods: HashMap<&'a str, Vec<FnId>>,
 }

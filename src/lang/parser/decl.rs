@@ -40,7 +40,6 @@ impl Parser<'_> {
     }
 
     fn top_level(&mut self, unit: &mut Unit) -> Parse<()> {
-        let start = self.start();
         match self.peek() {
             TokenKind::Keyword(Keyword::Import) => {
                 if !(unit.aliases.is_empty() && unit.decls.is_empty()) {
@@ -68,8 +67,7 @@ impl Parser<'_> {
                 self.bump();
                 let name = self.name("the name of a struct")?;
                 let members = self.type_body(&name, Owner::Struct)?;
-                let span = self.since(start);
-                unit.decls.push(Decl::Struct(Struct { name, fields: members.fields, span }));
+                unit.decls.push(Decl::Struct(Struct { name, fields: members.fields }));
             }
             TokenKind::Keyword(Keyword::Interface) => {
                 self.bump();
@@ -80,12 +78,7 @@ impl Parser<'_> {
                     self.paths()?;
                 }
                 let members = self.type_body(&name, Owner::Interface)?;
-                let span = self.since(start);
-                unit.decls.push(Decl::Interface(Interface {
-                    name,
-                    methods: members.methods,
-                    span,
-                }));
+                unit.decls.push(Decl::Interface(Interface { name, methods: members.methods }));
             }
             TokenKind::Keyword(Keyword::Enum) => {
                 let decl = self.enumeration()?;
@@ -349,7 +342,7 @@ impl Parser<'_> {
 /// Types and their members.
 impl Parser<'_> {
     fn class(&mut self) -> Parse<Class> {
-        let start = self.bump().start;
+        self.bump();
         let name = self.name("the name of a class")?;
         if self.is(Symbol::Less) {
             let hint = "only built-in types like `List<T>` have type parameters";
@@ -376,12 +369,11 @@ impl Parser<'_> {
             if self.eat_keyword(Keyword::Implements) { self.paths()? } else { Vec::new() };
         let members = self.type_body(&name, Owner::Class)?;
         let Members { fields, methods, constructors } = members;
-        let span = self.since(start);
-        Ok(Class { name, base, interfaces, fields, methods, constructors, span })
+        Ok(Class { name, base, interfaces, fields, methods, constructors })
     }
 
     fn enumeration(&mut self) -> Parse<Enum> {
-        let start = self.bump().start;
+        self.bump();
         let name = self.name("the name of an enum")?;
         let opener = self.here();
         self.expect(Symbol::OpenBrace)?;
@@ -406,7 +398,7 @@ impl Parser<'_> {
             self.close_body(opener);
             Vec::new()
         };
-        Ok(Enum { name, members, methods, span: self.since(start) })
+        Ok(Enum { name, members, methods })
     }
 
     fn enum_member(&mut self) -> Parse<EnumMember> {
@@ -590,9 +582,8 @@ impl Parser<'_> {
             names.push(self.name("the name of a field")?);
         }
         self.expect_semicolon()?;
-        let span = self.since(start);
         for name in names {
-            members.fields.push(Field { access, ty: ty.clone(), name, span });
+            members.fields.push(Field { access, ty: ty.clone(), name });
         }
         Ok(())
     }

@@ -253,15 +253,14 @@ impl Parser<'_> {
     }
 
     fn case(&mut self) -> Parse<Case> {
-        let start = self.bump().start;
+        self.bump();
         let mut labels = vec![self.expr()?];
         while self.eat(Symbol::Comma) {
             labels.push(self.expr()?);
         }
         self.expect(Symbol::Colon)?;
-        let span = self.since(start);
         let body = self.stmts(Self::ends_case);
-        Ok(Case { labels, body, span })
+        Ok(Case { labels, body })
     }
 
     fn try_statement(&mut self) -> Parse<StmtKind> {
@@ -284,7 +283,7 @@ impl Parser<'_> {
     }
 
     fn catch(&mut self) -> Parse<Catch> {
-        let start = self.bump().start;
+        self.bump();
         let opener = self.here();
         if self.is(Symbol::OpenBrace) && self.is_news() {
             let hint = "everything is caught by `catch (Exception e)`";
@@ -296,7 +295,7 @@ impl Parser<'_> {
         let name = self.name("the name of a variable")?;
         self.expect_close(Symbol::CloseParen, opener)?;
         let body = self.body();
-        Ok(Catch { ty, name, body, span: self.since(start) })
+        Ok(Catch { ty, name, body })
     }
 
     fn super_statement(&mut self) -> Parse<StmtKind> {

@@ -53,10 +53,6 @@ impl<'a> ScriptType<'a> {
     fn with(self, id: TypeId) -> ScriptType<'a> {
         ScriptType { id, ..self }
     }
-
-    pub(super) fn name(self) -> String {
-        self.types.name(self.id)
-    }
 }
 
 impl<'a> Scope<'a> {

@@ -110,6 +110,7 @@ impl Arena {
     }
 
     /// The index of the unit at an address, if that is in this arena.
+    #[cfg(test)]
     pub fn unit_at(&self, address: u64) -> Option<usize> {
         let offset = (address as usize).checked_sub(self.base)?;
         (offset < self.bytes).then_some(offset / UNIT)
@@ -361,7 +362,7 @@ mod tests {
     fn poison_fills_all_cells_but_the_marked_ones() {
         let mut arena = Arena::new(0).unwrap();
         // 64 KiB are not a multiple of the cell: what is left behind the last one is no cell's.
-        let class = SIZES.iter().position(|size| UNIT % size != 0).unwrap();
+        let class = SIZES.iter().position(|&size| !UNIT.is_multiple_of(size)).unwrap();
         let (block, _) = arena.take(Unit::Block { class: class as u8 }).unwrap();
         let cell = SIZES[class];
         let live = [0, 1, 5, 100, UNIT / cell - 1];

@@ -122,15 +122,6 @@ impl<'h> Dict<'h> {
         Dict { word, heap }
     }
 
-    #[inline]
-    pub fn word(self) -> u64 {
-        self.word
-    }
-
-    pub fn heap(self) -> &'h LocalHeap {
-        self.heap
-    }
-
     #[inline(always)]
     fn load(self, at: u64) -> u64 {
         // SAFETY: a word of a dictionary that lives while the heap is borrowed.
@@ -158,18 +149,9 @@ impl<'h> Dict<'h> {
         Key::from_header(self.header())
     }
 
-    /// Whether values are references.
-    pub fn has_references(self) -> bool {
-        self.header().has(REFERENCES)
-    }
-
     /// How many keys there are.
     pub fn len(self) -> usize {
         self.load(COUNT) as usize
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
     }
 
     fn capacity(self) -> u64 {
@@ -329,14 +311,15 @@ impl<'h> Dict<'h> {
         })
     }
 
+    /// The values in order of the keys, in a new list of a type with their layout.
+    #[cfg(test)]
+    pub fn values(self, ty: TypeIndex) -> Result<List<'h>, HeapFull> {
+        self.collect(ty, |_, value| value)
+    }
+
     /// The keys in order, in a new list of a type with their layout.
     pub fn keys(self, ty: TypeIndex) -> Result<List<'h>, HeapFull> {
         self.collect(ty, |key, _| key)
-    }
-
-    /// The values in order of the keys.
-    pub fn values(self, ty: TypeIndex) -> Result<List<'h>, HeapFull> {
-        self.collect(ty, |_, value| value)
     }
 
     fn collect(self, ty: TypeIndex, pick: fn(u64, u64) -> u64) -> Result<List<'h>, HeapFull> {

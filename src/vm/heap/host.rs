@@ -32,6 +32,7 @@ pub trait HostValue: Any + Send + Sync {
 }
 
 /// A reference that keeps nothing alive.
+#[allow(dead_code, reason = "for weak references of the library")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WeakRef {
     place: u32,
@@ -44,6 +45,7 @@ struct Slot {
     value: std::sync::Arc<dyn HostValue>,
 }
 
+#[allow(dead_code, reason = "for weak references of the library")]
 #[derive(Debug, Default, Clone, Copy)]
 struct Weak {
     word: u64,
@@ -57,6 +59,7 @@ pub(super) struct HostTable {
     free: Vec<u32>,
     dead: Vec<Slot>,
     weak: Vec<Weak>,
+    #[allow(dead_code, reason = "for weak references of the library")]
     free_weak: Vec<u32>,
 }
 
@@ -158,6 +161,7 @@ impl LocalHeap {
     /// # Safety
     ///
     /// The address is that of an object of this heap that lives.
+    #[allow(dead_code, reason = "for weak references of the library")]
     pub unsafe fn new_weak(&self, object: u64) -> WeakRef {
         let hosts = &mut *self.shared.hosts();
         let place = hosts.free_weak.pop().unwrap_or_else(|| {
@@ -170,6 +174,7 @@ impl LocalHeap {
     }
 
     /// The object of a weak reference, while it lives.
+    #[allow(dead_code, reason = "for weak references of the library")]
     pub fn weak(&self, weak: WeakRef) -> Option<u64> {
         let hosts = self.shared.hosts();
         let entry = hosts.weak.get(weak.place as usize)?;
@@ -177,6 +182,7 @@ impl LocalHeap {
     }
 
     /// Ends a weak reference.
+    #[allow(dead_code, reason = "for weak references of the library")]
     pub fn release_weak(&self, weak: WeakRef) {
         let hosts = &mut *self.shared.hosts();
         let Some(entry) = hosts.weak.get_mut(weak.place as usize) else { return };

@@ -284,6 +284,7 @@ impl Types {
     }
 
     /// [`Types::reserve`] and [`Types::define`] for one type.
+    #[cfg(test)]
     pub fn add(&self, layout: &Layout) -> TypeIndex {
         let index = self.reserve(1);
         self.define(index, layout);

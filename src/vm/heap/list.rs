@@ -4,6 +4,8 @@
 //! While several carriers run, nothing behind a list's end is cleared either, so that a reader with an
 //! old length finds an old element there and never a 0 where there is none (a struct's reference).
 
+use std::marker::PhantomData;
+
 use super::layout::LIST_BUFFER;
 use super::local::{LocalHeap, MAX_LENGTH};
 use super::object::{self, ELEMENTS, Header, Kind, REFERENCES};
@@ -46,7 +48,7 @@ impl Drop for Guard {
 #[derive(Clone, Copy, Debug)]
 pub struct Array<'h> {
     word: u64,
-    heap: &'h LocalHeap,
+    heap: PhantomData<&'h LocalHeap>,
 }
 
 impl<'h> Array<'h> {
@@ -60,36 +62,17 @@ impl<'h> Array<'h> {
     ///
     /// The word is the address of an object of this heap that lives, not 0.
     #[inline]
-    pub unsafe fn from_word(heap: &'h LocalHeap, word: u64) -> Array<'h> {
+    pub unsafe fn from_word(_: &'h LocalHeap, word: u64) -> Array<'h> {
         // SAFETY: the caller's contract.
         let kind = unsafe { object::header(word) }.kind();
         assert_eq!(kind, Kind::Array, "an array");
-        Array { word, heap }
-    }
-
-    #[inline]
-    pub fn word(self) -> u64 {
-        self.word
-    }
-
-    pub fn heap(self) -> &'h LocalHeap {
-        self.heap
+        Array { word, heap: PhantomData }
     }
 
     #[inline]
     pub fn len(self) -> usize {
         // SAFETY: an array that lives while the heap is borrowed.
         unsafe { object::array_length(self.word) as usize }
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether its elements are references.
-    pub fn has_references(self) -> bool {
-        // SAFETY: as in `len`.
-        unsafe { object::header(self.word) }.has(REFERENCES)
     }
 
     /// An element as a canonical word.
@@ -151,10 +134,6 @@ impl<'h> List<'h> {
         self.word
     }
 
-    pub fn heap(self) -> &'h LocalHeap {
-        self.heap
-    }
-
     #[inline]
     pub fn len(self) -> usize {
         // SAFETY: a list that lives while the heap is borrowed.
@@ -163,12 +142,6 @@ impl<'h> List<'h> {
 
     pub fn is_empty(self) -> bool {
         self.len() == 0
-    }
-
-    /// Whether its elements are references.
-    pub fn has_references(self) -> bool {
-        // SAFETY: as in `len`.
-        unsafe { object::header(self.word) }.has(REFERENCES)
     }
 
     /// How many elements fit before the buffer must grow.

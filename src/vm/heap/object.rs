@@ -52,8 +52,6 @@ use std::ptr::with_exposed_provenance;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
-/// Bits that hold the type index.
-pub const TYPE_MASK: u64 = 0xffff_ffff;
 const KIND_SHIFT: u32 = 32;
 const SIZE_SHIFT: u32 = 36;
 /// Narrow elements are sign-extended to 32 bits.

@@ -385,6 +385,7 @@ impl Heap {
     }
 
     /// The table of runtime types.
+    #[cfg(test)]
     pub fn types(&self) -> &Types {
         &self.shared.types
     }
@@ -395,6 +396,7 @@ impl Heap {
     }
 
     /// Says how many carriers run scripts on this heap. To be called while none runs.
+    #[allow(dead_code, reason = "for several carriers on one heap")]
     pub fn set_carriers(&self, carriers: u32) {
         self.shared.carriers.store(carriers, Relaxed);
     }
@@ -409,18 +411,9 @@ impl Heap {
         self.shared.limit()
     }
 
-    /// Asks for a collection at the next safepoint; from any thread.
-    pub fn want_collection(&self) {
-        self.shared.want_collection();
-    }
-
     /// Counts bytes that others hold on behalf of scripts: see [`LocalHeap::account`].
+    #[allow(dead_code, reason = "for what other threads hold")]
     pub fn account(&self, delta: isize) {
         self.shared.account(delta);
-    }
-
-    /// What the heap did so far.
-    pub fn stats(&self) -> Stats {
-        self.shared.stats()
     }
 }

@@ -84,10 +84,6 @@ impl<'h> Str<'h> {
         unsafe { object::string_length(self.word) as usize }
     }
 
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
     /// As text. Strings of scripts are UTF-8 unless they were cut within a character: then the broken
     /// parts are replaced.
     pub fn to_text(self) -> std::borrow::Cow<'h, str> {
@@ -137,17 +133,6 @@ pub unsafe fn equal(a: u64, b: u64) -> bool {
             || (object::string_length(a) == object::string_length(b)
                 && object::string_bytes(a) == object::string_bytes(b))
     }
-}
-
-/// How two strings compare by bytes.
-///
-/// # Safety
-///
-/// As for [`equal`].
-#[inline]
-pub unsafe fn compare(a: u64, b: u64) -> Ordering {
-    // SAFETY: the caller's contract.
-    unsafe { object::string_bytes(a).cmp(object::string_bytes(b)) }
 }
 
 /// How the bytes of a buffer-backed string may be continued.
@@ -221,6 +206,7 @@ impl LocalHeap {
     }
 
     /// Joins two strings.
+    #[cfg(test)]
     pub fn concat<'h>(&'h self, a: Str<'h>, b: Str<'h>) -> Result<Str<'h>, HeapFull> {
         // SAFETY: both live while the heap is borrowed.
         let word = unsafe { self.concat_words(&[a.word, b.word])? };

@@ -372,17 +372,20 @@ impl Machine {
     }
 
     /// Keeps a reference alive until the native that runs returns.
+    #[allow(dead_code, reason = "for natives that keep references over a wait")]
     pub(crate) fn keep(&mut self, reference: Word) -> usize {
         self.locals.push(reference);
         self.locals.len() - 1
     }
 
     /// A reference that is kept.
+    #[allow(dead_code, reason = "for natives that keep references over a wait")]
     pub(crate) fn kept(&self, index: usize) -> Word {
         self.locals[index]
     }
 
     /// Replaces a reference that is kept.
+    #[allow(dead_code, reason = "for natives that keep references over a wait")]
     pub(crate) fn set_kept(&mut self, index: usize, reference: Word) {
         self.locals[index] = reference;
     }

@@ -14,7 +14,7 @@ mod tests;
 pub(crate) use tests::sample;
 
 use crate::vm::op::Code;
-use crate::vm::types::{ExceptionClass, FunctionId, Signature, TypeId, TypeTable};
+use crate::vm::types::{FunctionId, Signature, TypeId, TypeTable};
 
 /// A compiled program.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,6 +117,3 @@ pub struct NativeImport {
     /// With the receiver as parameter 0, if there is one.
     pub signature: Signature,
 }
-
-/// The exception that an instruction raises by itself.
-pub type Raised = ExceptionClass;

@@ -39,6 +39,7 @@ pub(crate) enum State {
     /// What was waited for was closed.
     Closed,
     /// What was waited for failed: `value` is the exception.
+    #[allow(dead_code, reason = "for waits that can fail")]
     Failed,
     /// Somebody wanted it to end.
     Cancelled,
@@ -290,6 +291,7 @@ impl Queue {
         unsafe { object::set_field(self.object, slot, node.expose_provenance() as Word) }
     }
 
+    #[allow(dead_code, reason = "for reports")]
     pub(crate) fn is_empty(self) -> bool {
         self.first().is_null()
     }

@@ -17,6 +17,7 @@
 
 use std::sync::OnceLock;
 
+#[cfg(any(test, fuzzing))]
 use super::library::decl;
 use super::module::{Module, NativeImport};
 use super::types::{FunctionId, TypeTable};
@@ -57,9 +58,11 @@ pub(crate) trait Natives {
 }
 
 /// The natives of the script library, and no others.
+#[cfg(any(test, fuzzing))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Library;
 
+#[cfg(any(test, fuzzing))]
 impl Natives for Library {
     fn accepts(&self, import: &NativeImport, types: &TypeTable) -> bool {
         decl::import(import, types).is_some()
@@ -99,6 +102,7 @@ impl Verified {
 
     /// Keeps local variables alive as long as they are in scope, so that a debugger can show them.
     /// To be said before the module runs.
+    #[allow(dead_code, reason = "for debuggers")]
     pub(crate) fn keep_locals(mut self) -> Verified {
         self.keeps_locals = true;
         self

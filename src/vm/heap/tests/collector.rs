@@ -378,7 +378,7 @@ impl Drop for Counted {
         if let Some(heap) = &self.heap {
             // Whatever a value does when it is dropped, no lock of the heap is held.
             heap.local().new_string(b"made while dropping").unwrap();
-            heap.stats();
+            heap.shared.stats();
         }
     }
 }
