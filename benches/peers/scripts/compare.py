@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs the programs here under pirn and its peers, in turn, and prints the medians of the CPU times.
 
-    cargo build --release && benches/peers/scripts/compare.py [ROUNDS] [PIRN]
+    cargo build --release && benches/peers/scripts/compare.py [ROUNDS] [PIRN] [OTHER]
 
 Peers that are not installed are left out. The ratio is to `luajit -joff`; below 1 pirn is faster.
+With OTHER, another build of pirn, the ratio to that is told as well: what a change costs.
 """
 import math
 import os
@@ -37,9 +38,14 @@ def main():
         "lua5.4": (["lua5.4"], ".lua"),
         "qjs": (["qjs"], ".js"),
     }
+    if len(sys.argv) > 3:
+        peers["other pirn"] = ([sys.argv[3], "run"], ".n")
     peers = {name: peer for name, peer in peers.items() if shutil.which(peer[0][0])}
-    print(f"{'program':10}" + "".join(f"{name:>15}" for name in peers) + f"{'ratio':>8}")
-    ratios = []
+    bases = [base for base in ("luajit -joff", "other pirn") if base in peers]
+    heads = {"luajit -joff": "ratio", "other pirn": "to other"}
+    print(f"{'program':10}" + "".join(f"{name:>15}" for name in peers), end="")
+    print("".join(f"{heads[base]:>10}" for base in bases))
+    ratios = {base: [] for base in bases}
     for program in PROGRAMS + OTHERS:
         times = {name: [] for name in peers}
         for _ in range(rounds):
@@ -51,15 +57,19 @@ def main():
         line = f"{program:10}"
         for name in peers:
             line += f"{medians[name] * 1e3:12.0f} ms" if name in medians else f"{'':15}"
-        if "luajit -joff" in medians and "pirn" in medians:
-            ratio = medians["pirn"] / medians["luajit -joff"]
-            line += f"{ratio:8.2f}"
+        for base in bases:
+            if base not in medians or "pirn" not in medians:
+                line += f"{'':10}"
+                continue
+            ratio = medians["pirn"] / medians[base]
+            line += f"{ratio:10.3f}"
             if program in PROGRAMS:
-                ratios.append(ratio)
+                ratios[base].append(ratio)
         print(line, flush=True)
-    if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        print(f"geometric mean of the ratios: {mean:.2f}")
+    for base, values in ratios.items():
+        if values:
+            mean = math.exp(sum(map(math.log, values)) / len(values))
+            print(f"geometric mean of the ratios to {base}: {mean:.3f}")
 
 
 if __name__ == "__main__":
