@@ -2,25 +2,11 @@
 
 mod child;
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 
-/// Runs an example that `cargo test` has built beside this test.
+/// Runs an example.
 fn example(name: &str, arguments: &[&str]) -> Output {
-    let test = std::env::current_exe().unwrap();
-    let path: PathBuf = test.parent().unwrap().with_file_name("examples").join(name);
-    assert!(path.exists(), "{} is not built: run `cargo build --examples`", path.display());
-    let mut command = if child::is_emulated() {
-        let runner = std::env::var("PIRN_TEST_RUNNER")
-            .unwrap_or("qemu-aarch64 -L /usr/aarch64-linux-gnu".into());
-        let mut words = runner.split_whitespace().map(String::from).collect::<Vec<_>>().into_iter();
-        let mut command = Command::new(words.next().unwrap());
-        command.args(words).arg(&path);
-        command
-    } else {
-        Command::new(&path)
-    };
-    command.args(arguments).env("RUST_BACKTRACE", "0").output().unwrap()
+    child::example(name).args(arguments).output().unwrap()
 }
 
 fn stdout(output: &Output) -> String {

@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Write, stderr};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// Set for a child to the name of the test whose body it runs, and its role in it.
@@ -13,21 +14,33 @@ const CHILD: &str = "PIRN_TEST_CHILD";
 /// For children that leave memory behind on purpose: AddressSanitizer is not to mind.
 pub const LEAKS: &[(&str, &str)] = &[("ASAN_OPTIONS", "detect_leaks=0")];
 
-/// How a child of this program is begun for a role of a test.
-fn command(test: &str, role: &str) -> Command {
-    let program = std::env::current_exe().unwrap();
-    // An emulator shows itself by the kernel's variables missing in its map; it has to run the child
-    // as well.
-    let mut command = if is_emulated() {
+/// How a program is begun that was built like this one: an emulator has to run it as well.
+fn run(program: &Path) -> Command {
+    if is_emulated() {
         let runner = std::env::var("PIRN_TEST_RUNNER")
             .unwrap_or("qemu-aarch64 -L /usr/aarch64-linux-gnu".into());
         let mut words = runner.split_whitespace();
         let mut command = Command::new(words.next().unwrap());
-        command.args(words).arg(&program);
+        command.args(words).arg(program);
         command
     } else {
-        Command::new(&program)
-    };
+        Command::new(program)
+    }
+}
+
+/// An example that `cargo test` has built beside this test.
+pub fn example(name: &str) -> Command {
+    let test = std::env::current_exe().unwrap();
+    let path = test.parent().unwrap().with_file_name("examples").join(name);
+    assert!(path.exists(), "{} is not built: run `cargo build --examples`", path.display());
+    let mut command = run(&path);
+    command.env("RUST_BACKTRACE", "0");
+    command
+}
+
+/// How a child of this program is begun for a role of a test.
+fn command(test: &str, role: &str) -> Command {
+    let mut command = run(&std::env::current_exe().unwrap());
     command.args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
     command.env(CHILD, format!("{test}/{role}"));
     command
@@ -131,7 +144,8 @@ pub fn child_until(
     Some(text)
 }
 
-/// Whether a user-mode emulator runs this program.
+/// Whether a user-mode emulator runs this program, which shows by the kernel's variables missing in
+/// its map.
 pub fn is_emulated() -> bool {
     !std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.contains("[vvar"))
 }
