@@ -4,6 +4,7 @@
 #![allow(rustdoc::private_intra_doc_links)]
 #![debugger_visualizer(gdb_script_file = "../tools/gdb/pirn.py")]
 
+mod block_on;
 pub mod blocking;
 pub mod context;
 pub mod coroutine;
@@ -22,6 +23,7 @@ pub mod thread;
 pub mod time;
 pub mod vm;
 
+pub use block_on::block_on;
 pub use blocking::blocking;
 pub use explore::explore;
 pub use sched::{

@@ -205,7 +205,8 @@ impl<F> fmt::Debug for FromFn<F> {
     }
 }
 
-/// Spawns a future on the caller's runtime: it is polled when its turn comes, and again when its
+/// Spawns a future on the caller's runtime (to wait for one right here see
+/// [`block_on`](crate::block_on)): it is polled when its turn comes, and again when its
 /// waker is called, from whatever thread.
 ///
 /// # Panics

@@ -35,6 +35,13 @@ fn two_tasks_take_turns_and_keep_their_locals() {
 }
 
 #[test]
+fn blocking_and_async_code_pass_orders_on_to_each_other() {
+    let text = stdout(&example("async_bridge", &[]));
+    assert!(text.contains("10 orders went through the bridge, 10 through the fiber"), "{text}");
+    assert!(text.contains("their results add up to 120"), "{text}");
+}
+
+#[test]
 fn a_few_thousand_fibers_keep_their_locals_through_a_suspension() {
     let text = stdout(&example("million", &["3000"]));
     assert!(text.contains("3000 fibers are suspended"), "{text}");

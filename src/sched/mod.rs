@@ -9,7 +9,7 @@
 //! * `carrier`: the run queue, switching, waiting, the loop, the end;
 //! * `task`: the record of closure and result; `fiber`: a task on a stack; `resumable`: one without;
 //! * `cancel`: cancellation, time limits, shields;
-//! * `word` and `wait`: the one parking primitive, `party`: whoever can wait on it, `wakes`: waking
+//! * `word` and `wait`: the one parking primitive, `party`: whoever can wait on it, `awaiting`: futures among them, `wakes`: waking
 //!   them when a lock has been given back;
 //! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of; `bias`: what a lock may do
 //!   for it;
@@ -18,6 +18,7 @@
 //! * `deadlock`, `watchdog`, `hook`: reports; `stats`: counts; `fork`: what a child process may not do.
 
 pub(crate) mod atomic;
+pub(crate) mod awaiting;
 pub(crate) mod bias;
 pub(crate) mod cancel;
 pub(crate) mod carrier;

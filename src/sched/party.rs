@@ -8,7 +8,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::task::Waker;
 
+use super::awaiting::Awaiting;
 use super::carrier::Carrier;
 use super::mailbox::Mailbox;
 use super::task::Task;
@@ -165,6 +167,9 @@ impl Party {
                 None => wakes.add_task(self),
             },
             Claim::Blocked => wakes.add_thread(&raw const self.waiter),
+            Claim::Polled => {
+                Awaiting::take_waker(self).into_iter().for_each(|waker| wakes.add_waker(waker))
+            }
         }
         true
     }
@@ -193,6 +198,8 @@ impl Party {
             Claim::Lost => return false,
             Claim::Parked => self.schedule(),
             Claim::Blocked => Waiter::wake_blocked(&raw const self.waiter),
+            // It is counted, or its lock held: it is there still.
+            Claim::Polled => Awaiting::take_waker(self).into_iter().for_each(Waker::wake),
         }
         true
     }

@@ -8,7 +8,8 @@
 //! A claimed fiber cannot go on, and so stays alive, until it has been handed to its carrier. A
 //! claimed OS thread may see the claim and be gone before it is woken: only its address is kept.
 
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
+use std::task::Waker;
 
 use super::party::Party;
 use super::word::Waiter;
@@ -16,12 +17,15 @@ use super::word::Waiter;
 /// How many are put off; those beyond are woken under the lock.
 const ROOM: usize = 8;
 
-#[derive(Clone, Copy)]
 enum Wake {
     /// A thread that was blocked: an address only.
     Thread(*const Waiter),
     /// A task of another carrier that was parked.
     Task(*const Party),
+    /// A future.
+    Waker(Waker),
+    /// More than there is room for, if wakers are among them: those are never called under a lock.
+    More(Vec<Wake>),
 }
 
 impl Wake {
@@ -30,6 +34,8 @@ impl Wake {
             Wake::Thread(waiter) => Waiter::wake_blocked(waiter),
             // SAFETY: it was claimed while it was parked, and nobody has made it runnable yet.
             Wake::Task(task) => unsafe { (*task).send_home() },
+            Wake::Waker(waker) => waker.wake(),
+            Wake::More(wakes) => wakes.into_iter().for_each(Wake::perform),
         }
     }
 }
@@ -45,7 +51,7 @@ pub(crate) struct Wakes {
 impl Wakes {
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        Wakes { put_off: [MaybeUninit::uninit(); ROOM], count: 0 }
+        Wakes { put_off: [const { MaybeUninit::uninit() }; ROOM], count: 0 }
     }
 
     /// A thread whose blocked wait the caller has claimed.
@@ -58,22 +64,42 @@ impl Wakes {
         self.add(Wake::Task(task));
     }
 
+    /// The waker of a future whose polled wait the caller has claimed.
+    pub(super) fn add_waker(&mut self, waker: Waker) {
+        self.add(Wake::Waker(waker));
+    }
+
     #[cold]
     fn add(&mut self, wake: Wake) {
-        match self.put_off.get_mut(self.count) {
-            Some(place) => {
+        match (self.put_off.get_mut(self.count), wake) {
+            (Some(place), wake) => {
                 place.write(wake);
                 self.count += 1;
             }
-            None => wake.perform(),
+            (None, wake @ Wake::Waker(_)) => self.add_more(wake),
+            (None, wake) => wake.perform(),
+        }
+    }
+
+    /// Puts it off although there is no room.
+    #[cold]
+    fn add_more(&mut self, wake: Wake) {
+        // SAFETY: all places are taken.
+        let last = unsafe { self.put_off[ROOM - 1].assume_init_mut() };
+        match last {
+            Wake::More(more) => more.push(wake),
+            _ => {
+                let before = mem::replace(last, Wake::More(Vec::new()));
+                *last = Wake::More(vec![before, wake]);
+            }
         }
     }
 
     #[cold]
     fn perform(&mut self) {
         for wake in &self.put_off[..self.count] {
-            // SAFETY: the first `count` are there.
-            unsafe { wake.assume_init() }.perform();
+            // SAFETY: the first `count` are there, and each is read once.
+            unsafe { wake.assume_init_read() }.perform();
         }
     }
 }

@@ -9,6 +9,7 @@
 //!            begin                claim (by notify, timeout, cancel, …)
 //!    IDLE ──────────► PARKED  ─────────────────────────────────────────► outcome
 //!     ▲               BLOCKED                                               │
+//!     │               POLLED                                                │
 //!     └───────────────────────────── finish ────────────────────────────────┘
 //! ```
 //!
@@ -22,6 +23,7 @@
 //! * PARKED: a fiber that switches away. The claimer puts it on its carrier's run queue.
 //! * BLOCKED: an OS thread (or a fiber that cannot switch away now) that sleeps in a futex on the
 //!   word's lower half. The claimer wakes it.
+//! * POLLED: a future. The claimer calls its waker; the future is [kept](super::awaiting) meanwhile.
 //!
 //! A parked fiber may be claimed before it has switched away. That is harmless: it is resumed by its
 //! own carrier only, from the run queue, and the carrier does not look there before the fiber has
@@ -42,6 +44,8 @@ const IDLE: u64 = 0;
 const PARKED: u64 = 1;
 /// In a wait; a thread, to be woken by the kernel.
 const BLOCKED: u64 = 2;
+/// In a wait; a future, whose waker is to be called.
+const POLLED: u64 = 3;
 /// From here on: claimed, by [`Outcome`].
 const FIRST_OUTCOME: u64 = 4;
 
@@ -67,6 +71,8 @@ pub(crate) enum Claim {
     Parked,
     /// A thread: call [`Waiter::wake_blocked`].
     Blocked,
+    /// A future: call its waker.
+    Polled,
 }
 
 /// How a waiter waits, and hence how it is woken.
@@ -77,6 +83,8 @@ pub(crate) enum Manner {
     Parked = PARKED,
     /// It blocks its OS thread.
     Blocked = BLOCKED,
+    /// Somebody polls it.
+    Polled = POLLED,
 }
 
 /// One wait of one waiter: a waiter's epoch.
@@ -168,6 +176,7 @@ impl Waiter {
             let claim = match seen.wrapping_sub(base) {
                 PARKED => Claim::Parked,
                 BLOCKED => Claim::Blocked,
+                POLLED => Claim::Polled,
                 _ => return Claim::Lost,
             };
             // AcqRel: the waiter sees what the claimer did before (Release), and the claimer may

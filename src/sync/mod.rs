@@ -29,7 +29,7 @@ pub(crate) mod waiters;
 
 /// A wait that cannot fail was called off, and could not unwind: there is no way to go on.
 #[cold]
-fn called_off(what: &str) -> ! {
+pub(crate) fn called_off(what: &str) -> ! {
     panic!(
         "a destructor waits for {what} while its fiber is being ended, and cannot have it any more"
     )

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::pin::Pin;
 use std::ptr::NonNull;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::thread::Result;
 
 use super::Thread;
+use crate::sched::awaiting::Await;
 use crate::sched::cancel::check_cancelled;
 use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
@@ -125,6 +127,32 @@ impl<T> JoinHandle<T> {
         Poll::Ready(unsafe { task.take() })
     }
 
+    /// One poll of a future that joins; `wait` is what earlier ones have left.
+    fn poll_by(&self, wait: &mut Option<Await>, waker: &Waker) -> Poll<Result<T>> {
+        let task = self.task();
+        if !task.is_done() && task.party.is_left_behind() {
+            // It goes on in the process that forked this one.
+            return Poll::Ready(Err(Box::new(super::Cancelled::NEW)));
+        }
+        let pending = match wait {
+            _ if task.is_done() => false,
+            Some(wait) => {
+                wait.set_waker(waker);
+                !task.is_done()
+            }
+            None => {
+                let wait = wait.insert(Await::new(waker));
+                // SAFETY: by the owner of the handle, once; what is left behind is counted.
+                unsafe { task.set_joiner(wait.party(), wait.begin(), false) }
+            }
+        };
+        if pending {
+            return Poll::Pending;
+        }
+        // SAFETY: done; `take` sees to it that it is taken once.
+        Poll::Ready(unsafe { task.take() })
+    }
+
     #[cold]
     #[inline(never)]
     fn wait(&self) {
@@ -148,6 +176,57 @@ impl<T> JoinHandle<T> {
             unsafe { self.task().clear_joiner() };
             check_cancelled(outcome);
         }
+    }
+}
+
+impl<T> IntoFuture for JoinHandle<T> {
+    type Output = Result<T>;
+    type IntoFuture = JoinFuture<T>;
+
+    /// [`join`](JoinHandle::join) for futures, whoever polls them.
+    ///
+    /// ```
+    /// pirn::run(|| {
+    ///     let fiber = pirn::thread::spawn(|| 42);
+    ///     let joins = pirn::task::spawn_future(async { fiber.await.unwrap() });
+    ///     assert_eq!(joins.join().unwrap(), 42);
+    /// });
+    /// ```
+    fn into_future(self) -> JoinFuture<T> {
+        JoinFuture { handle: self, wait: None }
+    }
+}
+
+/// Waits for the end of a fiber when it is polled; what a [`JoinHandle`] becomes by `.await`.
+///
+/// Dropping it detaches the fiber.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct JoinFuture<T> {
+    handle: JoinHandle<T>,
+    wait: Option<Await>,
+}
+
+impl<T> JoinFuture<T> {
+    /// The handle again.
+    pub fn into_handle(self) -> JoinHandle<T> {
+        self.handle
+    }
+}
+
+impl<T> Unpin for JoinFuture<T> {}
+
+impl<T> Future for JoinFuture<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Result<T>> {
+        let JoinFuture { handle, wait } = &mut *self;
+        handle.poll_by(wait, cx.waker())
+    }
+}
+
+impl<T> fmt::Debug for JoinFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinFuture").field("thread", &self.handle.thread()).finish_non_exhaustive()
     }
 }
 

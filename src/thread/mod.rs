@@ -93,9 +93,9 @@ use crate::sched::{self, Waiting};
 
 pub use crate::sched::Cancelled;
 pub use crate::sched::party::ThreadId;
-pub use join::JoinHandle;
 #[doc(hidden)]
 pub use join::Joinable;
+pub use join::{JoinFuture, JoinHandle};
 pub(crate) use local::Locals;
 pub use local::{AccessError, LocalKey};
 pub use scope::{Scope, ScopedJoinHandle, scope};

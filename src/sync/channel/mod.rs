@@ -32,6 +32,9 @@
 //! });
 //! ```
 //!
+//! Async code receives and sends by [`recv_async`](Receiver::recv_async) and
+//! [`send_async`](Sender::send_async), on whatever executor.
+//!
 //! To wait for several channels at once, or for a channel and a timer, see
 //! [`select!`](crate::select).
 //!
@@ -64,6 +67,8 @@ mod iter;
 pub(crate) mod oneshot;
 // A model checker runs the others as they stand, without tasks.
 #[cfg(not(loom))]
+mod future;
+#[cfg(not(loom))]
 mod poll;
 
 use std::fmt;
@@ -77,6 +82,8 @@ use crate::sched::clock::Instant;
 pub use error::{
     RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
 };
+#[cfg(not(loom))]
+pub use future::{OneshotFuture, RecvFuture, SendFuture};
 pub use iter::{IntoIter, Iter, TryIter};
 pub use oneshot::{OneshotReceiver, OneshotSender, oneshot};
 

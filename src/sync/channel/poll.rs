@@ -26,11 +26,19 @@ impl<T: 'static> Pollable for Receiving<T> {
     }
 
     fn withdraw(&self, record: &Record<T>) {
+        self.0.withdraw_receiver(record);
+    }
+}
+
+impl<T> Channel<T> {
+    /// Takes the record of a receiver out. A value that was handed over by it goes to the next one, or
+    /// is the first in the buffer again.
+    pub(super) fn withdraw_receiver(&self, record: &Record<T>) {
         let mut wakes = Wakes::new();
-        let mut state = self.0.state.lock();
+        let mut state = self.state.lock();
         let handed_over = state.receivers.withdraw(record).then(|| record.value.take()).flatten();
         // Relaxed: the last receiver drops the buffer under the lock, after it was counted out.
-        let heard = self.0.receivers.load(Ordering::Relaxed) > 0;
+        let heard = self.receivers.load(Ordering::Relaxed) > 0;
         let unheard = match handed_over {
             Some(value) if heard => {
                 state.put_back(value, &mut wakes);
