@@ -6,7 +6,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use child::child;
+use child::{child, isolated};
+use pirn::sync::channel;
 use pirn::thread::{self, JoinHandle};
 use pirn::time::{Duration, Timer};
 use pirn::{Deadlock, Runtime};
@@ -334,4 +335,27 @@ fn another_thread_gets_the_list_by_a_handle() {
     assert_eq!(list[0].name(), Some("main"));
     assert_eq!(list[0].state(), "is runnable");
     assert!(list[0].backtrace().unwrap().to_string().contains("another_thread_gets_the_list"));
+}
+
+#[test]
+fn an_os_thread_that_brings_work_and_sleeps_until_it_is_done_is_no_deadlock() {
+    const TEST: &str = "an_os_thread_that_brings_work_and_sleeps_until_it_is_done_is_no_deadlock";
+    isolated(TEST, &[], || {
+        let runtime = Runtime::new().unwrap();
+        let handle = runtime.handle();
+        let ended = runtime.run(move || {
+            let (sender, receiver) = channel::oneshot();
+            let other = std::thread::spawn(move || {
+                // The carrier may look whether anybody could wake it just as this goes to sleep.
+                for _ in 0..5_000 {
+                    handle.spawn(|| ()).join().unwrap();
+                }
+                sender.send("done").unwrap();
+            });
+            let done = receiver.recv().unwrap();
+            other.join().unwrap();
+            done
+        });
+        assert_eq!(ended.unwrap(), "done");
+    });
 }

@@ -1,5 +1,7 @@
 //! The loop on the thread's own stack: runs what there is, or sleeps until there is something.
 
+use std::sync::atomic::fence;
+
 use super::*;
 
 /// How often a carrier whose clock stands still looks whether what it waits for can ever come.
@@ -113,8 +115,15 @@ impl Carrier {
                 _ => false,
             }
         };
-        (self.shared.has_handles() || self.registry().iter().any(by_somebody))
+        if (self.shared.has_handles() || self.registry().iter().any(by_somebody))
             && !self.all_others_sleep()
+        {
+            return true;
+        }
+        // Whoever is found to sleep, or to be gone, may just have brought something before.
+        // Acquire: pairs with the release by which a handle, or a reference, was given up.
+        fence(Ordering::Acquire);
+        !self.mailbox.is_empty()
     }
 
     /// Whether no other thread of the process does anything, nor will unless it is woken.
