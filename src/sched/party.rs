@@ -106,6 +106,14 @@ impl Party {
         self.refs.load(Ordering::Relaxed)
     }
 
+    /// Whether the runtime's reference to a task is the only one there is, which others could be
+    /// made of only on its carrier.
+    #[inline]
+    pub(super) fn has_one_reference(&self) -> bool {
+        // Acquire: what owners of further references did is visible when they are seen to be gone.
+        self.refs.load(Ordering::Acquire) == 1
+    }
+
     /// Lets one of two references go, if there are just two. The caller must know that the owner of
     /// the other one does nothing meanwhile.
     #[inline]

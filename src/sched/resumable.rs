@@ -93,8 +93,6 @@ pub(crate) struct Stackless {
     /// What it is parked for, for reports.
     waiting: Cell<Waiting>,
     pub(super) timer: Cell<Option<TimerKey>>,
-    /// The wait that this resume, or the last one, has begun; `NEVER` if there is none.
-    epoch: Cell<Epoch>,
     first: Cell<Option<NonNull<dyn Registered>>>,
     pub(super) phase: Cell<Phase>,
 }
@@ -104,7 +102,6 @@ impl Stackless {
         Stackless {
             waiting: Cell::new(Waiting::Nothing),
             timer: Cell::new(None),
-            epoch: Cell::new(Epoch::NEVER),
             first: Cell::new(None),
             phase: Cell::new(Phase::Fresh),
         }
@@ -117,9 +114,10 @@ impl Stackless {
 
     /// Ends what is left of the last wait: it is about to be resumed, which answers every unpark
     /// so far.
+    #[inline]
     pub(super) fn wake_up(&self, party: &Party) {
-        self.waiting.set(Waiting::Nothing);
-        if self.epoch.replace(Epoch::NEVER) != Epoch::NEVER {
+        if party.waiter.begun().is_some() {
+            self.waiting.set(Waiting::Nothing);
             party.waiter.finish();
         }
         party.waiter.take_token();
@@ -128,25 +126,25 @@ impl Stackless {
 
     /// Takes back the wait that this resume has begun, if it has. False: somebody has ended it, so
     /// the task is in the run queue, or on its way there.
+    #[inline]
     pub(super) fn take_back_wait(&self, party: &Party) -> bool {
-        let epoch = self.epoch.get();
-        if epoch != Epoch::NEVER {
+        if let Some(epoch) = party.waiter.begun() {
             if !party.waiter.retract(epoch, Outcome::Cancelled) {
                 return false;
             }
             party.waiter.finish();
-            self.epoch.set(Epoch::NEVER);
         }
         true
     }
 
     /// Begins the wait, unless a poll has; and notes what it is for. False: an unpark has come
     /// already, and the wait is over.
-    pub(super) fn park(&self, party: &Party, waits: &Waits) -> bool {
-        let epoch = self.epoch(party);
+    #[inline]
+    pub(super) fn park(&self, task: &Task, waits: &Waits) -> bool {
+        let party = &task.party;
+        let epoch = self.epoch(task);
         if party.waiter.has_token() && party.waiter.retract(epoch, Outcome::Notified) {
             party.waiter.finish();
-            self.epoch.set(Epoch::NEVER);
             return false;
         }
         let mut waiting = None;
@@ -163,11 +161,14 @@ impl Stackless {
     }
 
     /// The wait that this resume has begun, or begins now.
-    pub(super) fn epoch(&self, party: &Party) -> Epoch {
-        if self.epoch.get() == Epoch::NEVER {
-            self.epoch.set(party.waiter.begin_open(Manner::Parked));
+    #[inline]
+    pub(super) fn epoch(&self, task: &Task) -> Epoch {
+        let waiter = &task.party.waiter;
+        match waiter.begun() {
+            Some(epoch) => epoch,
+            None if task.is_private() => waiter.begin_open_here(Manner::Parked),
+            None => waiter.begin_open(Manner::Parked),
         }
-        self.epoch.get()
     }
 
     fn each(&self, mut f: impl FnMut(&Head)) {
@@ -329,7 +330,7 @@ impl<'a> Context<'a> {
 
     /// The wait that this resume has begun, or begins now.
     pub(crate) fn epoch(&self) -> Epoch {
-        self.stackless().epoch(self.party())
+        self.stackless().epoch(self.task)
     }
 
     /// It waits for the end of this task, or no longer does.
@@ -402,6 +403,8 @@ impl<'a> Context<'a> {
 /// Refers to a task without counting as a reference: whoever keeps one sees to it that the task has
 /// not ended when it is used. So it does not keep a deadlock from being found, as a
 /// [`Thread`] would, by which anybody might wake the task.
+///
+/// One that stays on the task's carrier costs less there: see [`local`](Self::local).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wakeup(NonNull<Task>);
 
@@ -411,7 +414,14 @@ unsafe impl Send for Wakeup {}
 unsafe impl Sync for Wakeup {}
 
 impl Wakeup {
+    /// For any thread. Made on the task's carrier.
     pub(crate) fn new(task: &Task) -> Wakeup {
+        task.expose();
+        Wakeup(NonNull::from(task))
+    }
+
+    /// To be used on the task's carrier only.
+    pub(crate) fn local(task: &Task) -> Wakeup {
         Wakeup(NonNull::from(task))
     }
 
@@ -419,11 +429,22 @@ impl Wakeup {
     ///
     /// # Safety
     ///
-    /// The task has not ended.
+    /// The task has not ended. On its carrier, if the reference is [`local`](Self::local).
     #[inline]
     pub(crate) unsafe fn wake(self) {
         // SAFETY: the contract.
-        unsafe { self.0.as_ref() }.party.unpark();
+        let task = unsafe { self.0.as_ref() };
+        match Carrier::current() {
+            // Nobody knows of it on another thread: so this is its carrier.
+            Some(carrier) if task.is_private() => {
+                debug_assert!(task.party.is_at_home(carrier.mailbox()));
+                if task.party.waiter.unpark_here() {
+                    // SAFETY: its parked wait was ended just now.
+                    unsafe { carrier.make_runnable(task) };
+                }
+            }
+            _ => task.party.unpark(),
+        }
     }
 
     /// Cancels the task.

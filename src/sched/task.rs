@@ -16,6 +16,7 @@
 //! | `CANCELLED` | somebody has cancelled it; its fiber, if it has one, knows | its carrier |
 //! | `SCOPED` | the closure may hold borrows of a scope | `spawn`, before it is shared |
 //! | `STACKLESS` | it is a [`Resumable`], with a [`Stackless`] behind the record | as above |
+//! | `EXPOSED` | a reference that is not counted may be used on other threads | its carrier |
 //!
 //! `joiner` belongs to the handle's owner before `JOINER` is set, afterwards to the task. The result
 //! belongs to the task before `DONE`, afterwards to the handle's owner; of `DONE` and `DETACHED`,
@@ -49,6 +50,7 @@ const SCOPED: u8 = 8;
 const CANCELLED: u8 = 16;
 const HERE: u8 = 32;
 const STACKLESS: u8 = 64;
+const EXPOSED: u8 = 128;
 
 /// What a task's [`Stage`] holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -506,6 +508,21 @@ impl Task {
         // Relaxed: a hint, for the deadlock detector.
         let detached = self.flags.load(Ordering::Relaxed) & DETACHED != 0;
         self.party.references() > if detached { 1 } else { 2 }
+    }
+
+    /// Notes that other threads may wake it by a reference that is not counted. On its carrier.
+    pub(crate) fn expose(&self) {
+        // Relaxed: read by its carrier.
+        self.flags.fetch_or(EXPOSED, Ordering::Relaxed);
+    }
+
+    /// Whether it is a task without a stack that nobody on another thread knows of, now. On its
+    /// carrier.
+    #[inline]
+    pub(crate) fn is_private(&self) -> bool {
+        // Relaxed: of these flags one never changes, and the other is set here.
+        let flags = self.flags.load(Ordering::Relaxed);
+        flags & (STACKLESS | EXPOSED) == STACKLESS && self.party.has_one_reference()
     }
 
     /// Drops the closure of a task that never ran; a join then returns [`Cancelled`].

@@ -155,6 +155,21 @@ impl Waiter {
         epoch
     }
 
+    /// [`begin_open`](Self::begin_open), while nobody on another thread can know of the waiter.
+    #[inline]
+    pub(crate) fn begin_open_here(&self, manner: Manner) -> Epoch {
+        // Relaxed: an unpark comes from this thread, or from one that learns of the waiter later.
+        self.begin_as(manner, 1, Ordering::Relaxed)
+    }
+
+    /// The wait that was begun and not finished, whether claimed or not. By the waiter itself.
+    #[inline]
+    pub(crate) fn begun(&self) -> Option<Epoch> {
+        // Relaxed: the waiter's own epoch is the one it has begun; who claims it leaves that alone.
+        let word = self.word.load(Ordering::Relaxed);
+        (word & STATE_MASK != IDLE).then_some(Epoch(word >> STATE_BITS))
+    }
+
     /// Whether the token is there, after a wait was begun.
     pub(crate) fn has_token(&self) -> bool {
         self.token.load(Ordering::SeqCst)
@@ -279,6 +294,21 @@ impl Waiter {
         settle();
         // It may have begun to park before it could see the token.
         self.claim_park()
+    }
+
+    /// [`unpark`](Self::unpark) of a waiter that parks, while nobody on another thread can know of it.
+    /// True: the wait was ended.
+    #[inline]
+    pub(crate) fn unpark_here(&self) -> bool {
+        // Relaxed: all on one thread.
+        let word = self.word.load(Ordering::Relaxed);
+        let parked = word & (1 << STATE_BITS | STATE_MASK) == 1 << STATE_BITS | PARKED;
+        if parked {
+            self.word.store(word & !STATE_MASK | Outcome::Notified as u64, Ordering::Relaxed);
+        } else {
+            self.token.store(true, Ordering::Relaxed);
+        }
+        parked
     }
 
     #[inline]

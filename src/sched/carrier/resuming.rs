@@ -21,7 +21,7 @@ impl Carrier {
         }
         stackless.wake_up(&resumed.party);
         let mut context = TaskContext::new(resumed);
-        let step = self.on_behalf_of(resumed, Phase::Running, || {
+        let step = self.on_behalf_of(resumed, stackless, Phase::Running, || {
             // SAFETY: by the runtime, one at a time, and not after its end.
             let step = unsafe { resumed.resume(&mut context) };
             if !matches!(step, Step::Done(())) {
@@ -44,11 +44,11 @@ impl Carrier {
 
     fn park_stackless(&self, task: &Task, waits: &Waits) {
         let stackless = stackless(task);
-        if !stackless.park(&task.party, waits) {
+        if !stackless.park(task, waits) {
             return self.queue().push(task.runnable());
         }
         if !waits.until.is_far_future() {
-            let (epoch, outcome) = (stackless.epoch(&task.party), Outcome::TimedOut);
+            let (epoch, outcome) = (stackless.epoch(task), Outcome::TimedOut);
             let alarm = Alarm { party: &raw const task.party, epoch, outcome };
             stackless.timer.set(Some(self.set_alarm(waits.until, alarm)));
         }
@@ -63,7 +63,7 @@ impl Carrier {
             if let Some(timer) = stackless.timer.take() {
                 self.timers().cancel(timer);
             }
-            self.on_behalf_of(ended, Phase::Ending, || {
+            self.on_behalf_of(ended, stackless, Phase::Ending, || {
                 stackless.withdraw_all();
                 // SAFETY: it has not ended, and is not resumed any more.
                 unsafe { ended.abandon() };
@@ -92,14 +92,21 @@ impl Carrier {
     }
 
     /// Runs code of a task without a stack: the loop is that task meanwhile.
-    fn on_behalf_of<R>(&self, task: &Task, phase: Phase, f: impl FnOnce() -> R) -> R {
-        stackless(task).phase.set(phase);
+    #[inline(always)]
+    fn on_behalf_of<R>(
+        &self,
+        task: &Task,
+        stackless: &Stackless,
+        phase: Phase,
+        f: impl FnOnce() -> R,
+    ) -> R {
+        stackless.phase.set(phase);
         self.resumed.store(ptr::from_ref(task).cast_mut(), Ordering::Relaxed);
         // Neither unwinds: panics of a task are caught where it is called.
         let result = f();
         self.resumed.store(ptr::null_mut(), Ordering::Relaxed);
-        if stackless(task).phase.get() == Phase::Running {
-            stackless(task).phase.set(Phase::Begun);
+        if stackless.phase.get() == Phase::Running {
+            stackless.phase.set(Phase::Begun);
         }
         result
     }

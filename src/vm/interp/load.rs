@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::native::LinkedNative;
 use super::tables::{SelectorCache, Tables};
-use super::{Limits, Machine};
+use super::{Halt, Limits, Machine};
 use crate::vm::heap::{self, Element, Field, HeapFull, Key, Layout, LocalHeap};
 use crate::vm::link::{Program, TooMany, TypeIndex};
 use crate::vm::module::NativeImport;
@@ -127,7 +127,7 @@ impl Machine {
             callee: std::ptr::null(),
             selector_cache: SelectorCache::new(),
             thread: std::ptr::null_mut(),
-            exit: None,
+            halt: Halt::Yielded,
             granted: 0,
             fuel: limits.fuel,
             #[cfg(test)]

@@ -112,6 +112,20 @@ pub(crate) enum Exit {
     Stopped(Stop),
 }
 
+/// An [`Exit`] without what comes with it, which the machine keeps until it is [asked](Machine::exit).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// The word is the machine's `operand`.
+    Done,
+    Yielded,
+    Parked,
+    NeedsTask,
+    Paused,
+    /// It is what was `last_thrown`.
+    Thrown,
+    Stopped(Stop),
+}
+
 /// Who ended a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -161,7 +175,7 @@ pub(crate) struct Machine {
     /// The thread that runs; null between runs.
     thread: *mut Thread,
     /// Why the dispatch ended.
-    exit: Option<Exit>,
+    halt: Halt,
     /// What the budget was at the begin of the slice.
     granted: u64,
     fuel: Option<u64>,
@@ -171,7 +185,7 @@ pub(crate) struct Machine {
     /// The threads that are tasks.
     pub(crate) tasks: Tasks,
     /// The inside of the native stack that the run stands on; null for the caller's own.
-    suspender: *const Suspender<(), Exit>,
+    suspender: *const Suspender<(), Halt>,
     /// Threads that have ended, for new ones.
     #[allow(clippy::vec_box, reason = "they move from here into tasks, and stay where they are")]
     spare: Vec<Box<Thread>>,
@@ -263,9 +277,34 @@ impl Machine {
     ///
     /// If a native function panics. The machine goes on; the thread does not, and may only be dropped.
     pub(crate) fn run(&mut self, thread: &mut Thread) -> Exit {
+        let halt = self.go(thread);
+        self.exit(halt)
+    }
+
+    /// How a run ended, with what comes with it; once.
+    #[cold]
+    pub(crate) fn exit(&mut self, halt: Halt) -> Exit {
+        match halt {
+            Halt::Done => Exit::Done(self.operand),
+            Halt::Yielded => Exit::Yielded,
+            Halt::Parked => Exit::Parked,
+            Halt::NeedsTask => Exit::NeedsTask,
+            Halt::Paused => Exit::Paused,
+            Halt::Thrown => {
+                Exit::Thrown(self.last_thrown.clone().expect("it was thrown just now"))
+            }
+            Halt::Stopped(stop) => Exit::Stopped(stop),
+        }
+    }
+
+    /// [`run`](Self::run); what comes with the reason is kept.
+    #[inline]
+    fn go(&mut self, thread: &mut Thread) -> Halt {
         assert!(self.thread.is_null(), "one thread at a time");
         self.thread = thread;
-        self.last_thrown = None;
+        if self.last_thrown.is_some() {
+            self.last_thrown = None;
+        }
         self.shared = self.heap.is_shared();
         self.begin_slice();
         self.enter_thread();
@@ -287,21 +326,24 @@ impl Machine {
         self.thread = std::ptr::null_mut();
         self.origin.exception = 0;
         self.end_slice();
-        self.exit.take().expect("the dispatch ends with a reason")
+        self.halt
     }
 
     /// [`run`](Self::run), for a thread that is the task which is being resumed.
-    pub(crate) fn resume(&mut self, thread: &mut Thread, cx: &mut task::Context<'_>) -> Exit {
+    ///
+    /// What comes with the reason is for [`exit`](Self::exit) to say.
+    #[inline]
+    pub(crate) fn resume(&mut self, thread: &mut Thread, cx: &mut task::Context<'_>) -> Halt {
         if self.interrupt.stop_requested() {
-            return Exit::Stopped(Stop::Requested);
+            return Halt::Stopped(Stop::Requested);
         }
         if self.fuel == Some(0) {
-            return Exit::Stopped(Stop::OutOfFuel);
+            return Halt::Stopped(Stop::OutOfFuel);
         }
         self.tasks.set_context(Some(std::ptr::NonNull::from(cx).cast()));
-        let exit = self.run(thread);
+        let halt = self.go(thread);
         self.tasks.set_context(None);
-        exit
+        halt
     }
 
     /// Takes the thread's state as the machine's.
@@ -414,8 +456,8 @@ impl Machine {
         Step::Continue
     }
 
-    fn leave(&mut self, exit: Exit) -> Step {
-        self.exit = Some(exit);
+    fn leave(&mut self, halt: Halt) -> Step {
+        self.halt = halt;
         Step::Exit
     }
 
@@ -451,7 +493,6 @@ impl Drop for Abandon {
         // SAFETY: `run` borrows the machine, and nothing of the run that panicked uses it any more.
         let machine = unsafe { &mut *self.0 };
         machine.thread = std::ptr::null_mut();
-        machine.exit = None;
         machine.locals.clear();
         machine.suspender = std::ptr::null();
         machine.tasks.set_context(None);
@@ -463,19 +504,19 @@ impl Drop for Abandon {
 fn tick(machine: &mut Machine) -> Step {
     machine.end_slice();
     if machine.interrupt.stop_requested() {
-        return machine.leave(Exit::Stopped(Stop::Requested));
+        return machine.leave(Halt::Stopped(Stop::Requested));
     }
     if machine.fuel == Some(0) {
-        return machine.leave(Exit::Stopped(Stop::OutOfFuel));
+        return machine.leave(Halt::Stopped(Stop::OutOfFuel));
     }
     if machine.interrupt.take_pause() {
-        return machine.leave(Exit::Paused);
+        return machine.leave(Halt::Paused);
     }
     if machine.heap.wants_collection() {
         machine.collect();
     }
     if machine.others_can_run() {
-        return machine.leave(Exit::Yielded);
+        return machine.leave(Halt::Yielded);
     }
     machine.bound_depth();
     machine.begin_slice();
@@ -484,6 +525,6 @@ fn tick(machine: &mut Machine) -> Step {
 
 /// The lowest frame of a run returned.
 fn finished(machine: &mut Machine) -> Step {
-    let word = machine.register(0);
-    machine.leave(Exit::Done(word))
+    machine.operand = machine.register(0);
+    machine.leave(Halt::Done)
 }

@@ -14,7 +14,7 @@
 
 use super::state::Step;
 use super::thread::Nested;
-use super::{Exit, Machine, Stop, dispatch, stub};
+use super::{Exit, Halt, Machine, Stop, dispatch, stub};
 use crate::context::stack_pointer;
 use crate::coroutine::{self, Coroutine, CoroutineState, Suspender};
 use crate::stack::bounds_at;
@@ -55,8 +55,8 @@ impl LinkedNative {
 
 /// The native stack of a thread that waits in the middle of a native function.
 pub(super) struct Window {
-    stack: Coroutine<(), Exit, Step>,
-    suspender: *const Suspender<(), Exit>,
+    stack: Coroutine<(), Halt, Step>,
+    suspender: *const Suspender<(), Halt>,
     stack_floor: usize,
     /// References that the native functions keep, while the thread does not run.
     pub(super) locals: Vec<Word>,
@@ -82,9 +82,9 @@ pub(super) fn call(machine: &mut Machine) -> Step {
 
 fn call_here(machine: &mut Machine) -> Step {
     match invoke(machine) {
-        Ok(Outcome::Done) => machine.advance(),
+        Ok(outcome) => machine.end_call(outcome),
         Err(Trap::HeapFull(_)) => call_again(machine),
-        other => finish(machine, other),
+        failed => finish(machine, failed),
     }
 }
 
@@ -99,12 +99,7 @@ fn call_again(machine: &mut Machine) -> Step {
 #[cold]
 fn finish(machine: &mut Machine, result: Result<Outcome, Trap>) -> Step {
     match result {
-        Ok(Outcome::Done) => machine.advance(),
-        Ok(Outcome::Park) => machine.leave(Exit::Parked),
-        Ok(Outcome::Yield) => {
-            machine.advance();
-            machine.leave(Exit::Yielded)
-        }
+        Ok(outcome) => machine.end_call(outcome),
         Err(trap) => machine.trap(trap),
     }
 }
@@ -133,6 +128,19 @@ fn invoke(machine: &mut Machine) -> Result<Outcome, Trap> {
 }
 
 impl Machine {
+    /// Goes on as a native function wants it that has not failed.
+    #[inline]
+    fn end_call(&mut self, outcome: Outcome) -> Step {
+        match outcome {
+            Outcome::Done => self.advance(),
+            Outcome::Park => self.leave(Halt::Parked),
+            Outcome::Yield => {
+                self.advance();
+                self.leave(Halt::Yielded)
+            }
+        }
+    }
+
     /// Fails as a native function did.
     #[cold]
     pub(super) fn trap(&mut self, trap: Trap) -> Step {
@@ -141,10 +149,10 @@ impl Machine {
             Trap::Thrown(0) => self.raise(ExceptionClass::NullPointer, "the exception is null"),
             Trap::Thrown(exception) => self.throw(exception),
             Trap::HeapFull(full) => self.raise_heap_full(full),
-            Trap::NeedsTask => self.leave(Exit::NeedsTask),
+            Trap::NeedsTask => self.leave(Halt::NeedsTask),
             Trap::Stop => {
                 let stop = self.stopped.take().unwrap_or(Stop::Requested);
-                self.leave(Exit::Stopped(stop))
+                self.leave(Halt::Stopped(stop))
             }
         }
     }
@@ -156,7 +164,7 @@ impl Machine {
         }
         // From here on the machine is used by this pointer alone, by the window as well.
         let machine = std::ptr::from_mut(self);
-        let body = move |suspender: &Suspender<(), Exit>, ()| {
+        let body = move |suspender: &Suspender<(), Halt>, ()| {
             // SAFETY: whoever resumes the window is in a run of the machine, and does not touch it
             // meanwhile; the machine is in a box that outlives its threads.
             unsafe {
@@ -193,11 +201,11 @@ impl Machine {
             let state = window.stack.resume(());
             window.suspender = std::mem::replace(&mut (*machine).suspender, std::ptr::null());
             match state {
-                Ok(CoroutineState::Yield(exit)) => {
+                Ok(CoroutineState::Yield(halt)) => {
                     window.stack_floor = (*machine).stack_floor;
                     // What it keeps goes with it when the run has ended.
                     (*machine).current().window = Some(window);
-                    (*machine).leave(exit)
+                    (*machine).leave(halt)
                 }
                 Ok(CoroutineState::Return(step)) => step,
                 Err(_) => unreachable!("a window that has ended is gone"),
@@ -207,7 +215,17 @@ impl Machine {
 
     /// Goes on where the thread stands: with its window, or with what it waited for. `Exit`: it does
     /// not go on, or waits again.
+    #[inline]
     pub(super) fn go_on(&mut self) -> Step {
+        let thread = self.current();
+        if thread.window.is_none() && thread.wait.is_idle() {
+            return Step::Continue;
+        }
+        self.go_on_from_wait()
+    }
+
+    #[inline(never)]
+    fn go_on_from_wait(&mut self) -> Step {
         if self.suspender.is_null()
             && let Some(window) = self.current().window.take()
         {
@@ -228,7 +246,7 @@ impl Machine {
                 self.set_register(a, arm as Word);
                 self.advance()
             }
-            GoOn::Wait => self.leave(Exit::Parked),
+            GoOn::Wait => self.leave(Halt::Parked),
             GoOn::Throw(exception) => self.throw(exception),
             GoOn::Closed(what) => {
                 let message = format!("cannot wait {}: it was closed", what.purpose());
@@ -318,23 +336,26 @@ impl Machine {
                 // interrupts that leaves the thread between two instructions.
                 unsafe { dispatch::run(self) };
             }
-            match self.exit.take().expect("the dispatch ends with a reason") {
-                Exit::Done(word) => break Ok(word),
-                exit @ (Exit::Yielded | Exit::Parked | Exit::NeedsTask)
+            match self.halt {
+                Halt::Done => break Ok(self.operand),
+                halt @ (Halt::Yielded | Halt::Parked | Halt::NeedsTask)
                     if !self.suspender.is_null() =>
                 {
                     // SAFETY: the window that runs was lent this suspender.
-                    unsafe { &*self.suspender }.suspend(exit);
+                    unsafe { &*self.suspender }.suspend(halt);
                     step = self.go_on();
                 }
-                Exit::Yielded => self.begin_slice(),
-                Exit::Paused => {
+                Halt::Yielded => self.begin_slice(),
+                Halt::Paused => {
                     paused = true;
                     self.begin_slice();
                 }
-                Exit::Parked | Exit::NeedsTask => break Err(Trap::exception(CANNOT_WAIT)),
-                Exit::Thrown(thrown) => break Err(Trap::Thrown(thrown.exception)),
-                Exit::Stopped(stop) => {
+                Halt::Parked | Halt::NeedsTask => break Err(Trap::exception(CANNOT_WAIT)),
+                Halt::Thrown => {
+                    let thrown = self.last_thrown.as_ref().expect("it was thrown just now");
+                    break Err(Trap::Thrown(thrown.exception));
+                }
+                Halt::Stopped(stop) => {
                     self.stopped = Some(stop);
                     break Err(Trap::Stop);
                 }

@@ -7,7 +7,7 @@
 use super::heap_type;
 use super::state::Step;
 use super::thread::Frames;
-use super::{Exit, Machine};
+use super::{Halt, Machine};
 use crate::vm::heap::{HeapFull, List, Str, object};
 use crate::vm::link::{Location, TypeIndex};
 use crate::vm::native::Word;
@@ -112,8 +112,8 @@ impl Machine {
                 Thrown { exception, backtrace }
             }
         };
-        self.last_thrown = Some(thrown.clone());
-        self.leave(Exit::Thrown(thrown))
+        self.last_thrown = Some(thrown);
+        self.leave(Halt::Thrown)
     }
 
     fn task_id(&self) -> u32 {

@@ -155,6 +155,11 @@ impl Wait {
         self.node.state
     }
 
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.node.state == State::Idle
+    }
+
     /// Begins to wait. The wait is that of a thread, in its box: it stays where it is, and whoever
     /// ends the thread takes it [out](Self::leave).
     ///

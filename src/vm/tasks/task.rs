@@ -9,7 +9,7 @@ use crate::sched::resumable::Wakeup;
 use crate::task::{self, Context, Resumable, Step};
 use crate::thread::JoinHandle;
 use crate::vm::heap::object;
-use crate::vm::interp::{Exit, Machine, Thread, Thrown};
+use crate::vm::interp::{Exit, Halt, Machine, Thread, Thrown};
 use crate::vm::native::Word;
 use crate::vm::types::ExceptionClass;
 
@@ -37,7 +37,7 @@ fn spawn(core: Arc<Core>, mut thread: Box<Thread>) -> JoinHandle<()> {
     let thread_ptr = &raw mut *thread;
     let handle = task::spawn(ScriptTask { core, thread: Some(thread) });
     // SAFETY: the thread is in its box, which the task owns and has not touched yet.
-    unsafe { (*thread_ptr).wait.wakeup = Some(Wakeup::new(handle.task())) };
+    unsafe { (*thread_ptr).wait.wakeup = Some(Wakeup::local(handle.task())) };
     handle
 }
 
@@ -138,15 +138,18 @@ impl Resumable for ScriptTask {
             return self.end(Exit::Thrown(Thrown { exception, backtrace: Vec::new() }));
         }
         match machine.resume(thread, cx) {
-            Exit::Yielded | Exit::Paused => Step::Yielded,
-            Exit::Parked => {
+            Halt::Yielded | Halt::Paused => Step::Yielded,
+            Halt::Parked => {
                 let deadline = thread.wait.deadline;
                 match deadline.is_far_future() || cx.poll_sleep(deadline).is_pending() {
                     true => Step::Parked,
                     false => Step::Yielded,
                 }
             }
-            exit => self.end(exit),
+            halt => {
+                let exit = machine.exit(halt);
+                self.end(exit)
+            }
         }
     }
 }
