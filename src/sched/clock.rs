@@ -70,6 +70,10 @@ impl Instant {
     }
 
     /// Whether this is [the far future](Self::FAR_FUTURE): no deadline at all.
+    pub(crate) fn nanos(self) -> u64 {
+        self.0
+    }
+
     pub(crate) fn is_far_future(self) -> bool {
         self == Instant::FAR_FUTURE
     }

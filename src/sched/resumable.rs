@@ -88,28 +88,66 @@ pub(super) enum Phase {
     Ended,
 }
 
-/// What a task without a stack has instead: lies behind its [`Task`].
+/// What a task without a stack has instead: lies behind its [`Task`]. There may be millions, so it is
+/// small.
 pub(crate) struct Stackless {
-    /// What it is parked for, for reports.
-    waiting: Cell<Waiting>,
+    /// What it has registered with, the newest first.
+    first: Cell<Option<NonNull<Head>>>,
+    aim: Cell<Aim>,
     pub(super) timer: Cell<Option<TimerKey>>,
-    first: Cell<Option<NonNull<dyn Registered>>>,
     pub(super) phase: Cell<Phase>,
+}
+
+/// What it is parked for besides its registrations, for reports. One word: null for nothing, as it runs;
+/// else the task that it joins, or a number.
+#[derive(Clone, Copy)]
+struct Aim(*const Task);
+
+impl Aim {
+    const NOTHING: Aim = Aim(ptr::null());
+    /// An unpark.
+    const UNPARK: Aim = Aim(ptr::without_provenance(2));
+
+    fn new(waits: &Waits) -> Aim {
+        match waits.joins {
+            Some(task) => Aim(task),
+            None if waits.until.is_far_future() => Aim::UNPARK,
+            None => Aim(ptr::without_provenance((waits.until.nanos() << 1 | 1) as usize)),
+        }
+    }
+
+    fn waiting(self) -> Waiting {
+        match self.0.addr() {
+            0 => Waiting::Nothing,
+            2 => Waiting::Park(Instant::FAR_FUTURE),
+            until if until & 1 == 1 => Waiting::Sleep(Instant::from_nanos(until as u64 >> 1)),
+            _ => Waiting::Join(self.0),
+        }
+    }
 }
 
 impl Stackless {
     pub(super) fn new() -> Self {
         Stackless {
-            waiting: Cell::new(Waiting::Nothing),
-            timer: Cell::new(None),
             first: Cell::new(None),
+            aim: Cell::new(Aim::NOTHING),
+            timer: Cell::new(None),
             phase: Cell::new(Phase::Fresh),
         }
     }
 
     /// What it waits for; `None` while it has not begun.
     pub(super) fn waiting(&self) -> Option<Waiting> {
-        (self.phase.get() != Phase::Fresh).then(|| self.waiting.get())
+        if self.phase.get() == Phase::Fresh {
+            return None;
+        }
+        let aim = self.aim.get();
+        let mut waiting = aim.waiting();
+        if !aim.0.is_null() {
+            // The earliest is the last one met: the list is the newest first.
+            self.each(|registered| waiting = Waiting::On(registered.resource));
+        }
+        Some(waiting)
     }
 
     /// Ends what is left of the last wait: it is about to be resumed, which answers every unpark
@@ -117,7 +155,7 @@ impl Stackless {
     #[inline]
     pub(super) fn wake_up(&self, party: &Party) {
         if party.waiter.begun().is_some() {
-            self.waiting.set(Waiting::Nothing);
+            self.aim.set(Aim::NOTHING);
             party.waiter.finish();
         }
         party.waiter.take_token();
@@ -147,16 +185,7 @@ impl Stackless {
             party.waiter.finish();
             return false;
         }
-        let mut waiting = None;
-        // The earliest is the last one met: the list is the newest first.
-        self.each(|registered| waiting = Some(Waiting::On(registered.resource)));
-        self.waiting.set(waiting.or(waits.joins.map(Waiting::Join)).unwrap_or(
-            if waits.until.is_far_future() {
-                Waiting::Park(Instant::FAR_FUTURE)
-            } else {
-                Waiting::Sleep(waits.until)
-            },
-        ));
+        self.aim.set(Aim::new(waits));
         true
     }
 
@@ -175,18 +204,18 @@ impl Stackless {
         let mut at = self.first.get();
         while let Some(registered) = at {
             // SAFETY: what is in the list is alive.
-            let head = unsafe { registered.as_ref() }.head();
+            let head = unsafe { registered.as_ref() };
             at = head.next.get();
             f(head);
         }
     }
 
     /// Takes the first registration out for which this holds.
-    fn unlink(&self, which: impl Fn(&Head) -> bool) -> Option<NonNull<dyn Registered>> {
+    fn unlink(&self, which: impl Fn(&Head) -> bool) -> Option<NonNull<Head>> {
         let mut place = &self.first;
         while let Some(registered) = place.get() {
             // SAFETY: what is in the list is alive, and stays so while `place` is in use.
-            let head = unsafe { registered.as_ref() }.head();
+            let head = unsafe { registered.as_ref() };
             if which(head) {
                 place.set(head.next.take());
                 return Some(registered);
@@ -215,7 +244,7 @@ impl Stackless {
     fn withdraw(&self, which: impl Fn(&Head) -> bool) {
         while let Some(registered) = self.unlink(&which) {
             // SAFETY: made by `register`, and out of the list.
-            unsafe { <dyn Registered>::withdraw(registered) };
+            unsafe { (registered.as_ref().withdraw)(registered) };
         }
     }
 }
@@ -284,11 +313,6 @@ impl<'a> Context<'a> {
         Carrier::current().is_some_and(Carrier::others_can_run)
     }
 
-    /// By which code on the task's carrier wakes or cancels it, as long as it has not ended.
-    pub(crate) fn wakeup(&self) -> Wakeup {
-        Wakeup::new(self.task)
-    }
-
     /// Ready when this instant has come; else the task is resumed then at the latest.
     ///
     /// ```
@@ -348,7 +372,7 @@ impl<'a> Context<'a> {
         let mut at = self.stackless().first.get();
         while let Some(registered) = at {
             // SAFETY: what is in the list is alive.
-            let head = unsafe { registered.as_ref() }.head();
+            let head = unsafe { registered.as_ref() };
             if ptr::eq(head.resource, resource) {
                 head.polled.set(true);
                 found = Some(registered);
@@ -374,13 +398,14 @@ impl<'a> Context<'a> {
             head: Head {
                 next: Cell::new(stackless.first.get()),
                 resource: primitive.resource(),
+                withdraw: withdraw::<P>,
                 polled: Cell::new(true),
             },
             record: Record::sharing(self.party(), Epoch::NEVER, value, kind),
             primitive,
         });
         let entry = NonNull::from(Box::leak(entry));
-        stackless.first.set(Some(entry));
+        stackless.first.set(Some(entry.cast()));
         Registration { entry }
     }
 
@@ -388,8 +413,9 @@ impl<'a> Context<'a> {
     pub(crate) fn settle<P: Pollable>(&self, registration: Registration<P>) {
         let resource = registration.primitive().resource();
         if let Some(entry) = self.stackless().unlink(|head| ptr::eq(head.resource, resource)) {
-            // SAFETY: made by `register`, and out of the list; the handle is consumed.
-            drop(unsafe { Box::from_raw(entry.as_ptr()) });
+            // SAFETY: made by `register` for such a primitive, which the resource stands for, and out of
+            // the list; the handle is consumed.
+            drop(unsafe { Box::from_raw(entry.cast::<Entry<P>>().as_ptr()) });
         }
     }
 
@@ -484,47 +510,34 @@ pub(crate) trait Pollable: 'static {
 
 /// The part of an entry that does not depend on the primitive.
 struct Head {
-    next: Cell<Option<NonNull<dyn Registered>>>,
+    next: Cell<Option<NonNull<Head>>>,
     resource: *const Resource,
+    /// Withdraws an entry from its primitive, and frees it.
+    ///
+    /// # Safety
+    ///
+    /// It must be this one, come from a box, and be in no list.
+    withdraw: unsafe fn(NonNull<Head>),
     /// In the present resume, or the last one.
     polled: Cell<bool>,
 }
 
 /// One registration: on the heap, where its record stays.
+#[repr(C)]
 struct Entry<P: Pollable> {
+    /// First: lists hold its address.
     head: Head,
     record: Record<P::Item>,
     primitive: P,
 }
 
-trait Registered {
-    fn head(&self) -> &Head;
-
-    /// # Safety
-    ///
-    /// `this` must come from a box, and be in no list.
-    unsafe fn withdraw_from(&self, this: NonNull<dyn Registered>);
-}
-
-impl dyn Registered {
-    /// # Safety
-    ///
-    /// As for `withdraw_from`.
-    unsafe fn withdraw(this: NonNull<dyn Registered>) {
-        // SAFETY: the contract is passed on.
-        unsafe { this.as_ref().withdraw_from(this) }
-    }
-}
-
-impl<P: Pollable> Registered for Entry<P> {
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    unsafe fn withdraw_from(&self, this: NonNull<dyn Registered>) {
-        self.primitive.withdraw(&self.record);
-        // SAFETY: by the contract; the record is in no queue any more, so nobody else refers to it.
-        drop(unsafe { Box::from_raw(this.as_ptr()) });
+/// See [`Head::withdraw`].
+unsafe fn withdraw<P: Pollable>(head: NonNull<Head>) {
+    // SAFETY: by the contract. Once withdrawn, the record is in no queue, so nobody else refers to it.
+    unsafe {
+        let entry = head.cast::<Entry<P>>();
+        entry.as_ref().primitive.withdraw(&entry.as_ref().record);
+        drop(Box::from_raw(entry.as_ptr()));
     }
 }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::carrier::Carrier;
-use super::resumable::Resumable;
+use super::resumable::{Resumable, Wakeup};
 use super::runtime::Shared;
 use super::scope::Tally;
 use super::task::{self, Spec, Task, Unobserved};
@@ -107,6 +107,34 @@ pub(crate) fn spawn_stackless<R: Resumable + 'static>(
     spawned_at: &'static Location<'static>,
     resumable: R,
 ) -> io::Result<JoinHandle<R::Output>> {
+    let task = begin_stackless(name, spawned_at, resumable, false, |_, _| {})?;
+    // SAFETY: the handle's reference, for the output that the task was made with.
+    Ok(unsafe { JoinHandle::new(task) })
+}
+
+/// [`spawn_stackless`], without a join handle. `prepare` is called with the resumable in its place,
+/// where it stays while it has not ended, and with what wakes it.
+///
+/// # Errors
+///
+/// As above.
+pub(crate) fn spawn_detached<R: Resumable + 'static>(
+    spawned_at: &'static Location<'static>,
+    resumable: R,
+    prepare: impl FnOnce(&mut R, Wakeup),
+) -> io::Result<()> {
+    begin_stackless(None, spawned_at, resumable, true, prepare).map(drop)
+}
+
+/// The task has a reference for a handle, if it is not `detached`.
+#[inline]
+fn begin_stackless<R: Resumable + 'static>(
+    name: Option<Box<str>>,
+    spawned_at: &'static Location<'static>,
+    resumable: R,
+    detached: bool,
+    prepare: impl FnOnce(&mut R, Wakeup),
+) -> io::Result<NonNull<Task>> {
     let Some(carrier) = Carrier::current() else {
         return Err(io::Error::other(
             "pirn::task::spawn was called outside a runtime; call it within pirn::run",
@@ -122,14 +150,15 @@ pub(crate) fn spawn_stackless<R: Resumable + 'static>(
         keep_float_control: false,
         scoped: false,
     };
-    let task = task::create_stackless(spec, resumable);
+    let task = task::create_stackless(spec, resumable, detached);
+    // SAFETY: nobody else has seen the task yet.
+    unsafe { prepare(task.as_ref().resumable(), Wakeup::local(task.as_ref())) };
     if carrier.is_closing() {
         refuse(task);
     } else {
         carrier.adopt_stackless(task);
     }
-    // SAFETY: the handle's reference, for the output that the task was made with.
-    Ok(unsafe { JoinHandle::new(task) })
+    Ok(task)
 }
 
 /// Spawns a task from any thread.

@@ -221,8 +221,13 @@ where
     place::<F, T, ()>(spec, flags, vtable, closure, ())
 }
 
-/// [`create`], for a task without a stack.
-pub(crate) fn create_stackless<R: Resumable + 'static>(spec: Spec, resumable: R) -> NonNull<Task> {
+/// [`create`], for a task without a stack; one that is `detached` has no join handle, and no reference
+/// for one.
+pub(crate) fn create_stackless<R: Resumable + 'static>(
+    spec: Spec,
+    resumable: R,
+    detached: bool,
+) -> NonNull<Task> {
     let vtable: &'static VTable = &const {
         VTable {
             kind: Kind { destroy: destroy::<R, R::Output, Stackless> },
@@ -235,7 +240,8 @@ pub(crate) fn create_stackless<R: Resumable + 'static>(spec: Spec, resumable: R)
             discard: discard::<R, R::Output, Stackless>,
         }
     };
-    place::<_, R::Output, _>(spec, STACKLESS, vtable, resumable, Stackless::new())
+    let flags = if detached { STACKLESS | DETACHED } else { STACKLESS };
+    place::<_, R::Output, _>(spec, flags, vtable, resumable, Stackless::new())
 }
 
 #[inline(always)]
@@ -251,7 +257,13 @@ fn place<F, T, X>(
     cell.write(TaskCell {
         task: Task {
             // The runtime's reference and the join handle's.
-            party: Party::new(2, spec.id, spec.name, Some(spec.home), &vtable.kind),
+            party: Party::new(
+                if flags & DETACHED == 0 { 2 } else { 1 },
+                spec.id,
+                spec.name,
+                Some(spec.home),
+                &vtable.kind,
+            ),
             flags: AtomicU8::new(flags),
             holds: Cell::new(Holds::Closure),
             stack: spec.stack,
@@ -341,7 +353,9 @@ unsafe fn resume<R: Resumable>(task: *const Task, context: &mut Context<'_>) -> 
             stackless.begin_to_end();
         }
         drop_quietly(take_closure::<R, R::Output, Stackless>(task));
-        put_result::<R, R::Output, Stackless>(task, result);
+        if result.is_err() || mem::needs_drop::<R::Output>() || !(*task).is_detached() {
+            put_result::<R, R::Output, Stackless>(task, result);
+        }
         Step::Done(())
     }
 }
@@ -503,11 +517,26 @@ impl Task {
         }
     }
 
+    /// Whether the join handle is gone: then it stays so.
+    fn is_detached(&self) -> bool {
+        // Relaxed: nothing is read that the handle's owner has written.
+        self.flags.load(Ordering::Relaxed) & DETACHED != 0
+    }
+
+    /// The closure of a task that has just been made.
+    ///
+    /// # Safety
+    ///
+    /// `R` must be the task's, which nobody else has seen yet.
+    #[allow(clippy::mut_from_ref, reason = "exclusive by the contract")]
+    pub(crate) unsafe fn resumable<R: Resumable>(&self) -> &mut R {
+        // SAFETY: the contract.
+        unsafe { &mut (*stage::<R, R::Output, Stackless>(self)).closure }
+    }
+
     /// Whether anybody besides the runtime and the join handle refers to it: could unpark it.
     pub(crate) fn has_other_references(&self) -> bool {
-        // Relaxed: a hint, for the deadlock detector.
-        let detached = self.flags.load(Ordering::Relaxed) & DETACHED != 0;
-        self.party.references() > if detached { 1 } else { 2 }
+        self.party.references() > if self.is_detached() { 1 } else { 2 }
     }
 
     /// Notes that other threads may wake it by a reference that is not counted. On its carrier.
@@ -558,8 +587,8 @@ impl Task {
         let task = unsafe { this.as_ref() };
         let seen = task.flags.load(Ordering::Acquire);
         let joined_here = seen & HERE != 0;
-        let before = if joined_here {
-            // The handle's owner waits on this same thread: nobody else changes the flags.
+        let before = if joined_here || seen & DETACHED != 0 {
+            // The handle's owner waits on this same thread, or is gone: nobody else changes the flags.
             task.flags.store(seen | DONE, Ordering::Release);
             seen
         } else {
@@ -599,6 +628,9 @@ impl Task {
     unsafe fn bury(&self) -> Option<Unobserved> {
         // SAFETY: the stage belongs to the caller.
         unsafe {
+            if self.holds.get() == Holds::Nothing {
+                return None;
+            }
             let message = (self.vtable().panic_message)(self);
             (self.vtable().discard)(self);
             message.map(|message| Unobserved::new(self, &message))

@@ -7,13 +7,25 @@
 //! heap for the same work a level (LaMarca and Ladner, "The influence of caches on the performance
 //! of heaps", 1996).
 
+use std::num::NonZeroU32;
+
 use crate::sched::clock::Instant;
 
 const ARITY: usize = 4;
 
 /// Names an outstanding timer; reused after it fired or was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TimerKey(u32);
+pub(crate) struct TimerKey(NonZeroU32);
+
+impl TimerKey {
+    fn new(index: u32) -> TimerKey {
+        TimerKey(NonZeroU32::MIN.saturating_add(index))
+    }
+
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
 
 #[derive(Clone, Copy)]
 struct Entry<T> {
@@ -62,6 +74,7 @@ impl<T: Copy> Timers<T> {
             key
         } else {
             let key = u32::try_from(self.places.len()).expect("fewer than 2^32 timers");
+            assert_ne!(key, NONE, "fewer than 2^32 timers");
             self.places.push(0);
             key
         };
@@ -69,13 +82,17 @@ impl<T: Copy> Timers<T> {
         let entry = Entry { deadline, sequence: self.sequence, key, value };
         self.heap.push(entry);
         self.rise(place, entry);
-        TimerKey(key)
+        TimerKey::new(key)
     }
 
     /// Takes out a timer that has not fired.
     pub(crate) fn cancel(&mut self, key: TimerKey) {
-        let place = self.places[key.0 as usize] as usize;
-        debug_assert_eq!(self.heap[place].key, key.0, "a timer is cancelled once, before it fires");
+        let place = self.places[key.index()] as usize;
+        debug_assert_eq!(
+            self.heap[place].key as usize,
+            key.index(),
+            "a timer is cancelled once, before it fires"
+        );
         self.remove(place);
     }
 

@@ -34,7 +34,7 @@ impl Carrier {
             Step::Parked => self.park_stackless(resumed, &context.waits),
             Step::Yielded => {
                 if stackless.take_back_wait(&resumed.party) {
-                    self.queue().push(resumed.runnable());
+                    self.queue().push(Runnable::resumable(resumed));
                 }
             }
             Step::Done(()) => self.retire_stackless(task),

@@ -43,7 +43,7 @@ impl Machine {
                 // SAFETY: what is in the table is alive; what does not run is complete in its segment.
                 unsafe {
                     let parked = parked.as_ref();
-                    trace_frames(parked, parked.pc, parked.base, program, tracer);
+                    trace_frames(parked, parked.pc, parked.base as usize, program, tracer);
                     trace_rest(parked, tracer);
                 }
             }
@@ -60,7 +60,7 @@ impl Machine {
 fn trace_rest(thread: &Thread, tracer: &mut Tracer<'_>) {
     tracer.reference(thread.handle);
     thread.wait.trace(tracer);
-    if let Some(window) = &thread.window {
+    if let Some(window) = thread.window() {
         tracer.references(&window.locals);
     }
 }
@@ -78,7 +78,7 @@ unsafe fn trace_frames(
     tracer: &mut Tracer<'_>,
 ) {
     // SAFETY: the caller's promise.
-    for frame in unsafe { Frames::new(thread.words.as_ptr(), &thread.nested, pc, base) } {
+    for frame in unsafe { Frames::new(thread.start(), thread.nested(), pc, base) } {
         let Some(location) = program.locate(frame.pc.addr()) else { continue };
         for (i, &bits) in program.references(location).iter().enumerate() {
             let mut bits = bits;
@@ -86,7 +86,7 @@ unsafe fn trace_frames(
                 let register = 64 * i + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
                 if register < frame.registers {
-                    let word: Word = thread.words[frame.base + register];
+                    let word: Word = thread.words()[frame.base + register];
                     tracer.reference(word);
                 }
             }

@@ -239,17 +239,21 @@ impl Machine {
         let mut thread = self.spare.pop().unwrap_or_else(|| Box::new(Thread::new(depth)));
         let entry = self.tables.entries[function.0 as usize];
         thread.reserve(1 + entry.bytes / 8);
-        thread.words[0] = stub().expose_provenance() as Word;
-        thread.words[1..=arguments.len()].copy_from_slice(arguments);
+        let words = thread.words_mut();
+        words[0] = stub().expose_provenance() as Word;
+        for (word, &argument) in words[1..].iter_mut().zip(arguments) {
+            *word = argument;
+        }
         thread.pc = entry.code;
         thread.base = 1;
-        thread.allowed = depth.max(1 + entry.bytes / 8);
+        // Both fit: see `MOST_WORDS`.
+        thread.allowed = depth.max(1 + entry.bytes / 8) as u32;
         thread
     }
 
     /// Keeps what a thread has that has ended, for another one.
     pub(crate) fn recycle(&mut self, mut thread: Box<Thread>) {
-        if self.spare.len() < SPARE && thread.words.len() <= SPARE_WORDS {
+        if self.spare.len() < SPARE && thread.words().len() <= SPARE_WORDS {
             thread.begun = false;
             thread.handle = 0;
             self.spare.push(thread);
@@ -276,13 +280,14 @@ impl Machine {
     /// # Panics
     ///
     /// If a native function panics. The machine goes on; the thread does not, and may only be dropped.
+    #[inline(never)]
     pub(crate) fn run(&mut self, thread: &mut Thread) -> Exit {
         let halt = self.go(thread);
         self.exit(halt)
     }
 
     /// How a run ended, with what comes with it; once.
-    #[cold]
+    #[inline]
     pub(crate) fn exit(&mut self, halt: Halt) -> Exit {
         match halt {
             Halt::Done => Exit::Done(self.operand),
@@ -290,15 +295,13 @@ impl Machine {
             Halt::Parked => Exit::Parked,
             Halt::NeedsTask => Exit::NeedsTask,
             Halt::Paused => Exit::Paused,
-            Halt::Thrown => {
-                Exit::Thrown(self.last_thrown.clone().expect("it was thrown just now"))
-            }
+            Halt::Thrown => Exit::Thrown(self.last_thrown.clone().expect("it was thrown just now")),
             Halt::Stopped(stop) => Exit::Stopped(stop),
         }
     }
 
     /// [`run`](Self::run); what comes with the reason is kept.
-    #[inline]
+    #[inline(always)]
     fn go(&mut self, thread: &mut Thread) -> Halt {
         assert!(self.thread.is_null(), "one thread at a time");
         self.thread = thread;
@@ -332,7 +335,7 @@ impl Machine {
     /// [`run`](Self::run), for a thread that is the task which is being resumed.
     ///
     /// What comes with the reason is for [`exit`](Self::exit) to say.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn resume(&mut self, thread: &mut Thread, cx: &mut task::Context<'_>) -> Halt {
         if self.interrupt.stop_requested() {
             return Halt::Stopped(Stop::Requested);
@@ -350,11 +353,11 @@ impl Machine {
     fn enter_thread(&mut self) {
         // SAFETY: the current thread is borrowed by `run`.
         let thread = unsafe { &mut *self.thread };
-        if let Some(window) = &mut thread.window {
+        if let Some(window) = thread.window_mut() {
             std::mem::swap(&mut self.locals, &mut window.locals);
         }
         self.pc = thread.pc;
-        self.base = thread.words.as_mut_ptr().wrapping_add(thread.base);
+        self.base = thread.start().wrapping_add(thread.base as usize);
         self.limit = thread.limit();
     }
 
@@ -364,8 +367,8 @@ impl Machine {
         // SAFETY: the current thread is borrowed by `run`.
         let thread = unsafe { &mut *self.thread };
         thread.pc = self.pc;
-        thread.base = base;
-        if let Some(window) = &mut thread.window {
+        thread.base = base as u32;
+        if let Some(window) = thread.window_mut() {
             std::mem::swap(&mut self.locals, &mut window.locals);
         }
     }
@@ -391,7 +394,7 @@ impl Machine {
     /// The place of the current frame in its segment.
     fn base_offset(&self) -> usize {
         // SAFETY: the current thread is borrowed by `run`.
-        let words = unsafe { (*self.thread).words.as_ptr() };
+        let words = unsafe { (*self.thread).start() };
         (self.base.addr() - words.addr()) / size_of::<Word>()
     }
 
@@ -403,14 +406,14 @@ impl Machine {
     /// Where an address lies in the current thread's segment.
     pub(crate) fn segment_place(&self, address: *mut Word) -> usize {
         // SAFETY: natives run while `run` borrows the current thread.
-        let words = unsafe { (*self.thread).words.as_ptr() };
+        let words = unsafe { (*self.thread).start() };
         (address.addr() - words.addr()) / size_of::<Word>()
     }
 
     /// The address of a place in the current thread's segment.
     pub(crate) fn segment_address(&self, place: usize) -> *mut Word {
         // SAFETY: as for `segment_place`.
-        unsafe { (*self.thread).words.as_mut_ptr().wrapping_add(place) }
+        unsafe { (*self.thread).start().wrapping_add(place) }
     }
 
     /// Keeps a reference alive until the native that runs returns.

@@ -75,11 +75,12 @@ pub(super) fn call(machine: &mut Machine) -> Step {
     }
     let native = &machine.natives[machine.code().x() as usize];
     if native.kind == NativeKind::Reentrant {
-        return machine.in_window(call_here);
+        return machine.in_window(|machine| call_here(machine));
     }
     call_here(machine)
 }
 
+#[inline(always)]
 fn call_here(machine: &mut Machine) -> Step {
     match invoke(machine) {
         Ok(outcome) => machine.end_call(outcome),
@@ -90,6 +91,7 @@ fn call_here(machine: &mut Machine) -> Step {
 
 /// The first call found the heap full.
 #[cold]
+#[inline(never)]
 fn call_again(machine: &mut Machine) -> Step {
     machine.collect();
     let result = invoke(machine);
@@ -104,7 +106,7 @@ fn finish(machine: &mut Machine, result: Result<Outcome, Trap>) -> Step {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn invoke(machine: &mut Machine) -> Result<Outcome, Trap> {
     let code = machine.code();
     let index = code.x() as usize;
@@ -123,7 +125,9 @@ fn invoke(machine: &mut Machine) -> Result<Outcome, Trap> {
             closure(&mut unsafe { Context::new(machine, window, size, index) })
         }
     };
-    machine.locals.truncate(locals);
+    if machine.locals.len() > locals {
+        machine.locals.truncate(locals);
+    }
     result
 }
 
@@ -204,7 +208,7 @@ impl Machine {
                 Ok(CoroutineState::Yield(halt)) => {
                     window.stack_floor = (*machine).stack_floor;
                     // What it keeps goes with it when the run has ended.
-                    (*machine).current().window = Some(window);
+                    (*machine).current().middle().window = Some(window);
                     (*machine).leave(halt)
                 }
                 Ok(CoroutineState::Return(step)) => step,
@@ -218,8 +222,15 @@ impl Machine {
     #[inline]
     pub(super) fn go_on(&mut self) -> Step {
         let thread = self.current();
-        if thread.window.is_none() && thread.wait.is_idle() {
-            return Step::Continue;
+        if thread.middle.is_none() {
+            if thread.wait.is_idle() {
+                return Step::Continue;
+            }
+            if let Some(word) = thread.wait.take_word() {
+                let a = self.code().a();
+                self.set_register(a, word);
+                return self.advance();
+            }
         }
         self.go_on_from_wait()
     }
@@ -227,7 +238,8 @@ impl Machine {
     #[inline(never)]
     fn go_on_from_wait(&mut self) -> Step {
         if self.suspender.is_null()
-            && let Some(window) = self.current().window.take()
+            && let Some(window) =
+                self.current().middle.as_mut().and_then(|middle| middle.window.take())
         {
             // SAFETY: the thread runs, and the machine is not used by `self` any more.
             return unsafe { Machine::resume_window(self, window) };
@@ -289,18 +301,19 @@ impl Machine {
         // the callee's registers, which the arguments are the first of.
         unsafe {
             let thread = &mut *self.thread;
-            thread.nested.push(Nested { pc, base });
-            thread.words[new - 1] = stub().expose_provenance() as Word;
-            thread.words[new..new + arguments.len()].copy_from_slice(arguments);
-            self.base = thread.words.as_mut_ptr().wrapping_add(new);
+            thread.middle().nested.push(Nested { pc, base });
+            let words = thread.words_mut();
+            words[new - 1] = stub().expose_provenance() as Word;
+            words[new..new + arguments.len()].copy_from_slice(arguments);
+            self.base = thread.start().wrapping_add(new);
         }
         self.pc = entry.code;
         let result = self.run_nested();
         // SAFETY: as above. The segment may have moved.
         unsafe {
             let thread = &mut *self.thread;
-            thread.nested.pop();
-            self.base = thread.words.as_mut_ptr().wrapping_add(base);
+            thread.middle().nested.pop();
+            self.base = thread.start().wrapping_add(base);
         }
         self.pc = pc;
         result

@@ -336,17 +336,17 @@ impl Machine {
         let base = self.base_offset();
         // SAFETY: the current thread is borrowed by `run`.
         let thread = unsafe { &mut *self.thread };
-        if end > thread.allowed {
+        if end > thread.allowed as usize {
             // SAFETY: the current thread's frames.
             let depth = unsafe {
-                super::thread::Frames::new(thread.words.as_ptr(), &thread.nested, self.pc, base)
+                super::thread::Frames::new(thread.start(), thread.nested(), self.pc, base)
             }
             .count();
             if depth >= limit || end > most {
                 return Err(TooDeep { depth });
             }
             // One more frame fits; those that may follow take a word each at least.
-            thread.allowed = end.max(base + limit - depth).min(most);
+            thread.allowed = end.max(base + limit - depth).min(most) as u32;
         }
         let before = thread.bytes();
         thread.reserve(end);
@@ -354,7 +354,7 @@ impl Machine {
             let more = thread.bytes() - before;
             self.tasks.charge(&self.heap, more as isize);
         }
-        self.base = thread.words.as_mut_ptr().wrapping_add(base);
+        self.base = thread.start().wrapping_add(base);
         self.limit = thread.limit();
         Ok(())
     }
@@ -365,8 +365,8 @@ impl Machine {
         let base = self.base_offset();
         // SAFETY: the current thread is borrowed by `run`.
         let thread = unsafe { &mut *self.thread };
-        if thread.allowed > limit && base < limit / 2 {
-            thread.allowed = limit;
+        if thread.allowed as usize > limit && base < limit / 2 {
+            thread.allowed = limit as u32;
             self.limit = thread.limit();
         }
     }

@@ -17,30 +17,32 @@
 //! a segment may be used up to as many words as the limit has frames without further ado. A call that
 //! would go beyond counts the frames there are and gets so many more words as frames are left.
 
+use std::ptr::NonNull;
+use std::slice;
+
 use super::native::Window;
 use super::tables::stub;
 use crate::vm::native::Word;
 use crate::vm::op::Code;
 use crate::vm::tasks::Wait;
 
-/// Words of a new segment, besides those of the first frame.
-const FIRST_WORDS: usize = 8;
-
 /// A thread of a script, complete while it does not run.
+///
+/// There may be millions, so it is small: places in the segment have 32 bits, and what only threads with
+/// native functions in the middle of them have lies apart.
 #[derive(Debug)]
 pub(crate) struct Thread {
-    /// The segment. Nothing outside the running machine points into it.
-    pub(super) words: Vec<Word>,
+    /// The segment: a boxed slice of `length` words. Nothing outside the running machine points into
+    /// it.
+    start: NonNull<Word>,
+    length: u32,
+    /// The place of the frame's register 0 in the segment.
+    pub(super) base: u32,
+    /// Words that may be used: see "Depth".
+    pub(super) allowed: u32,
     /// The instruction that is executed next.
     pub(super) pc: *const Code,
-    /// The place of the frame's register 0 in the segment.
-    pub(super) base: usize,
-    /// Words that may be used: see "Depth".
-    pub(super) allowed: usize,
-    /// Natives that called back into the script and have not returned, lowest first.
-    pub(super) nested: Vec<Nested>,
-    /// The native stack of these, while the thread does not run.
-    pub(super) window: Option<Box<Window>>,
+    pub(super) middle: Option<Box<Middle>>,
     /// What the thread waits for, at the instruction where it stands.
     pub(crate) wait: Wait,
     /// The future that it settles at its end; 0 for none.
@@ -52,6 +54,15 @@ pub(crate) struct Thread {
     pub(crate) gives_reference: bool,
     /// Whether it has run.
     pub(crate) begun: bool,
+}
+
+/// Native functions in the middle of a thread. Stays with it when they have returned.
+#[derive(Debug, Default)]
+pub(super) struct Middle {
+    /// Those that called back into the script and have not returned, lowest first.
+    pub(super) nested: Vec<Nested>,
+    /// Their native stack, while the thread does not run.
+    pub(super) window: Option<Box<Window>>,
 }
 
 /// A native function that is calling the script.
@@ -67,12 +78,12 @@ impl Thread {
     /// A thread that stands nowhere yet.
     pub(crate) fn new(depth_limit: usize) -> Thread {
         Thread {
-            words: Vec::new(),
-            pc: std::ptr::null(),
+            start: NonNull::dangling(),
+            length: 0,
             base: 1,
-            allowed: depth_limit.max(2),
-            nested: Vec::new(),
-            window: None,
+            allowed: u32::try_from(depth_limit).unwrap_or(u32::MAX).max(2),
+            pc: std::ptr::null(),
+            middle: None,
             wait: Wait::new(),
             handle: 0,
             id: 0,
@@ -82,24 +93,87 @@ impl Thread {
         }
     }
 
-    /// Where the usable part of the segment ends.
-    pub(super) fn limit(&mut self) -> *mut Word {
-        let usable = self.words.len().min(self.allowed);
-        self.words.as_mut_ptr().wrapping_add(usable)
+    /// The segment.
+    #[inline]
+    pub(super) fn words(&self) -> &[Word] {
+        // SAFETY: the words of the segment are the thread's, and initialised.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.length as usize) }
     }
 
-    /// Makes the segment so large at least.
+    #[inline]
+    pub(super) fn words_mut(&mut self) -> &mut [Word] {
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.length as usize) }
+    }
+
+    /// The address of the segment.
+    #[inline]
+    pub(super) fn start(&self) -> *mut Word {
+        self.start.as_ptr()
+    }
+
+    /// Where the usable part of the segment ends.
+    #[inline]
+    pub(super) fn limit(&self) -> *mut Word {
+        self.start.as_ptr().wrapping_add(self.length.min(self.allowed) as usize)
+    }
+
+    /// Makes the segment so large at least. The first one is no larger than that: many threads
+    /// never need more.
     pub(super) fn reserve(&mut self, words: usize) {
-        if words > self.words.len() {
-            let wanted = words.max(2 * self.words.len()).max(FIRST_WORDS);
-            self.words.reserve_exact(wanted - self.words.len());
-            self.words.resize(wanted, 0);
+        if words > self.length as usize {
+            self.grow(words.max(2 * self.length as usize));
         }
+    }
+
+    #[inline(never)]
+    fn grow(&mut self, length: usize) {
+        let mut words = self.take_words().into_vec();
+        words.reserve_exact(length - words.len());
+        words.resize(length, 0);
+        let words = words.into_boxed_slice();
+        self.length = u32::try_from(words.len()).expect("a segment is limited");
+        self.start = NonNull::from(Box::leak(words)).cast();
+    }
+
+    fn take_words(&mut self) -> Box<[Word]> {
+        let length = std::mem::take(&mut self.length) as usize;
+        let words = NonNull::slice_from_raw_parts(self.start, length);
+        self.start = NonNull::dangling();
+        // SAFETY: the segment is a leaked box of this length, which the thread owns; an empty one may
+        // dangle.
+        unsafe { Box::from_raw(words.as_ptr()) }
     }
 
     /// Bytes that the segment takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.words.len() * size_of::<Word>()
+        self.length as usize * size_of::<Word>()
+    }
+
+    /// Natives that called back into the script and have not returned, lowest first.
+    pub(super) fn nested(&self) -> &[Nested] {
+        self.middle.as_ref().map_or(&[], |middle| &middle.nested)
+    }
+
+    /// The native stack of these, while the thread does not run.
+    pub(super) fn window(&self) -> Option<&Window> {
+        self.middle.as_ref()?.window.as_deref()
+    }
+
+    pub(super) fn window_mut(&mut self) -> Option<&mut Window> {
+        self.middle.as_mut()?.window.as_deref_mut()
+    }
+
+    pub(super) fn middle(&mut self) -> &mut Middle {
+        self.middle.get_or_insert_default()
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        // First what unwinds through the frames.
+        self.middle = None;
+        drop(self.take_words());
     }
 }
 

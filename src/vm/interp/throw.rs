@@ -68,7 +68,7 @@ impl Machine {
         let base = self.base_offset();
         // SAFETY: the current thread's frames, from the current one on.
         let (words, frames) = unsafe {
-            let words = (*self.thread).words.as_mut_ptr();
+            let words = (*self.thread).start();
             (words, Frames::new(words, &[], self.pc, base))
         };
         let Origin { exception: caught, base: catcher, mut places } =
@@ -146,7 +146,7 @@ impl Machine {
         // SAFETY: the current thread's frames, from the current one on.
         let (count, frames) = unsafe {
             let thread = &*self.thread;
-            let frames = || Frames::new(thread.words.as_ptr(), &thread.nested, self.pc, base);
+            let frames = || Frames::new(thread.start(), thread.nested(), self.pc, base);
             (frames().count(), frames())
         };
         let mut places = Vec::new();

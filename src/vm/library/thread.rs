@@ -54,11 +54,17 @@ pub fn spawn(cx: &mut Context<'_>) -> Native {
 
 /// `thread.yield`
 pub fn give_way(cx: &mut Context<'_>) -> Native {
-    if !cx.machine().tasks.is_task() && !cx.machine().tasks.others_can_run() {
-        return Ok(Outcome::Done);
+    if cx.machine().tasks.is_task() { Ok(Outcome::Yield) } else { give_way_inline(cx) }
+}
+
+/// The thread runs on its caller's own stack.
+#[cold]
+#[inline(never)]
+fn give_way_inline(cx: &mut Context<'_>) -> Native {
+    match cx.machine().tasks.others_can_run() {
+        true => Err(Trap::NeedsTask),
+        false => Ok(Outcome::Done),
     }
-    cx.needs_task()?;
-    Ok(Outcome::Yield)
 }
 
 fn sleep_for(cx: &mut Context<'_>, milliseconds: i64) -> Native {

@@ -46,6 +46,12 @@ unsafe impl Send for Core {}
 // SAFETY: as above.
 unsafe impl Sync for Core {}
 
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").finish_non_exhaustive()
+    }
+}
+
 impl Core {
     pub(crate) fn new(machine: Box<Machine>) -> Arc<Core> {
         Arc::new(Core {

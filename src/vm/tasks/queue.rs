@@ -69,24 +69,54 @@ pub(crate) enum Timeout {
     MinusOne,
 }
 
-/// A place in a queue.
+/// Whose node it is that a queue has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seat {
+    /// It is in no queue.
+    None,
+    /// The node of a [`Wait`].
+    Wait,
+    /// That of an [`Arm`].
+    Arm,
+}
+
+/// A place in a queue, and the small things of a wait, which share its last word.
 #[derive(Debug)]
 pub(crate) struct Node {
     next: *mut Node,
     previous: *mut Node,
     /// The object with the queue; 0 while there is none.
     object: Word,
+    /// What is handed over, in either direction.
+    pub(super) value: Word,
     /// The field with the first node of the queue.
     slot: u8,
-    queued: bool,
+    seat: Seat,
     /// Whether `value` is a reference.
     pub(super) reference: bool,
     pub(super) state: State,
-    /// Which of several arms this is.
-    pub(super) arm: u32,
-    /// What is handed over, in either direction.
-    pub(super) value: Word,
+    pub(super) what: What,
+    pub(super) timeout: Timeout,
+    /// Somebody wants the thread to end: it is told at its next wait.
+    cancelled: bool,
+}
+
+/// One of several places of a wait.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Arm {
+    /// First, so that one in the [seat](Seat) of an arm is an arm.
+    pub(super) node: Node,
     owner: *mut Wait,
+    index: u32,
+}
+
+impl Arm {
+    /// The arm of a wait with this index, with what it brings.
+    pub(super) fn new(owner: *mut Wait, index: usize, value: Word, reference: bool) -> Arm {
+        let node = Node { value, reference, state: State::Waiting, ..Node::new() };
+        Arm { node, owner, index: index as u32 }
+    }
 }
 
 impl Node {
@@ -95,13 +125,14 @@ impl Node {
             next: ptr::null_mut(),
             previous: ptr::null_mut(),
             object: 0,
+            value: 0,
             slot: 0,
-            queued: false,
+            seat: Seat::None,
             reference: false,
             state: State::Idle,
-            arm: 0,
-            value: 0,
-            owner: ptr::null_mut(),
+            what: What::Sleep,
+            timeout: Timeout::Throws,
+            cancelled: false,
         }
     }
 
@@ -120,30 +151,20 @@ impl Node {
 
 /// What a thread of the machine waits for. It stays where it is while it waits.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Wait {
+    /// First, so that one in the [seat](Seat) of a wait is a wait.
     pub(super) node: Node,
     /// Further nodes, of a wait for several things.
     pub(super) arms: Option<Box<Arms>>,
-    pub(super) what: What,
-    pub(super) timeout: Timeout,
     pub(super) deadline: Instant,
     /// By which it is woken; none before its task exists.
     pub(super) wakeup: Option<Wakeup>,
-    /// Somebody wants it to end: it is told at its next wait.
-    pub(super) cancelled: bool,
 }
 
 impl Wait {
     pub(crate) const fn new() -> Wait {
-        Wait {
-            node: Node::new(),
-            arms: None,
-            what: What::Sleep,
-            timeout: Timeout::Throws,
-            deadline: Instant::FAR_FUTURE,
-            wakeup: None,
-            cancelled: false,
-        }
+        Wait { node: Node::new(), arms: None, deadline: Instant::FAR_FUTURE, wakeup: None }
     }
 
     /// Whether the thread is a task.
@@ -170,7 +191,7 @@ impl Wait {
         self.begin(&waiting)?;
         if let Some(queue) = waiting.queue {
             // SAFETY: see above; the node is in no queue, since the last wait has ended.
-            unsafe { queue.push(&mut self.node) };
+            unsafe { queue.push((&raw mut *self).cast(), Seat::Wait) };
         }
         Ok(())
     }
@@ -191,19 +212,47 @@ impl Wait {
         Ok(())
     }
 
+    #[inline]
     fn begin(&mut self, waiting: &Waiting) -> Result<(), Trap> {
         debug_assert_eq!(self.node.state, State::Idle);
-        if std::mem::take(&mut self.cancelled) {
-            return Err(Trap::of(ExceptionClass::Cancelled, "the task was cancelled"));
-        }
-        let owner = &raw mut *self;
-        self.what = waiting.what;
-        self.timeout = waiting.timeout;
-        self.deadline = waiting.deadline;
         let node = &mut self.node;
-        (node.owner, node.value, node.reference) = (owner, waiting.value, waiting.reference);
+        if node.cancelled {
+            node.cancelled = false;
+            return Err(cancelled());
+        }
+        (node.what, node.timeout) = (waiting.what, waiting.timeout);
+        (node.value, node.reference) = (waiting.value, waiting.reference);
         node.state = State::Waiting;
+        self.deadline = waiting.deadline;
         Ok(())
+    }
+
+    /// Whether it was cancelled before it began.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.node.cancelled
+    }
+
+    /// Ends a wait in one place that was served: the word which its call gives. `None` if there is
+    /// no such wait.
+    #[inline]
+    pub(crate) fn take_word(&mut self) -> Option<Word> {
+        if self.node.state != State::Served || self.arms.is_some() {
+            return None;
+        }
+        let word = self.node.value;
+        self.settle();
+        Some(word)
+    }
+
+    /// The end of a wait that is in no queue.
+    #[inline]
+    fn settle(&mut self) {
+        debug_assert!(self.node.seat == Seat::None && self.arms.is_none());
+        self.node.object = 0;
+        self.node.value = 0;
+        self.node.reference = false;
+        self.node.state = State::Idle;
+        self.deadline = Instant::FAR_FUTURE;
     }
 
     /// Whether the deadline has passed.
@@ -212,7 +261,16 @@ impl Wait {
     }
 
     /// Takes the wait out of its queues, whatever has become of it.
+    #[inline]
     pub(crate) fn leave(&mut self) {
+        if self.node.seat != Seat::None || self.arms.is_some() {
+            self.leave_queues();
+        }
+        self.settle();
+    }
+
+    #[inline(never)]
+    fn leave_queues(&mut self) {
         // SAFETY: queued nodes are in living objects' queues: see the module's documentation.
         unsafe {
             unlink(&mut self.node);
@@ -221,11 +279,6 @@ impl Wait {
             }
         }
         self.arms = None;
-        self.node.object = 0;
-        self.node.value = 0;
-        self.node.reference = false;
-        self.node.state = State::Idle;
-        self.deadline = Instant::FAR_FUTURE;
     }
 
     pub(crate) fn trace(&self, tracer: &mut Tracer<'_>) {
@@ -251,9 +304,14 @@ impl Wait {
                 self.wake();
             }
             State::Cancelled => {}
-            _ => self.cancelled = true,
+            _ => self.node.cancelled = true,
         }
     }
+}
+
+#[cold]
+fn cancelled() -> Trap {
+    Trap::of(ExceptionClass::Cancelled, "the task was cancelled")
 }
 
 /// A queue, by the object and the first of its two fields.
@@ -305,14 +363,16 @@ impl Queue {
     ///
     /// # Safety
     ///
-    /// It is in no queue, and stays where it is while it is in this one.
-    pub(super) unsafe fn push(self, node: *mut Node) {
+    /// It is in no queue, and stays where it is while it is in this one. The pointer is to all of what
+    /// the seat says.
+    #[inline]
+    unsafe fn push(self, node: *mut Node, seat: Seat) {
         let last = self.last();
         // SAFETY: the caller's promise; what is in a queue is alive.
         unsafe {
             (*node).object = self.object;
             (*node).slot = self.slot;
-            (*node).queued = true;
+            (*node).seat = seat;
             (*node).previous = last;
             (*node).next = ptr::null_mut();
             match last.as_mut() {
@@ -321,6 +381,16 @@ impl Queue {
             }
         }
         self.set_last(node);
+    }
+
+    /// [`push`](Self::push), for an arm.
+    ///
+    /// # Safety
+    ///
+    /// As for `push`; so does the wait stay that the arm belongs to.
+    pub(super) unsafe fn push_arm(self, arm: *mut Arm) {
+        // SAFETY: the contract; an arm begins with its node.
+        unsafe { self.push(arm.cast(), Seat::Arm) };
     }
 
     /// What the first one has brought; `None` if nobody waits.
@@ -354,7 +424,7 @@ impl Queue {
 pub(super) unsafe fn unlink(node: *mut Node) {
     // SAFETY: the caller's promise.
     unsafe {
-        if !(*node).queued {
+        if (*node).seat == Seat::None {
             return;
         }
         let queue = Queue { object: (*node).object, slot: (*node).slot };
@@ -367,7 +437,7 @@ pub(super) unsafe fn unlink(node: *mut Node) {
             Some(next) => next.previous = previous,
             None => queue.set_last(previous),
         }
-        (*node).queued = false;
+        (*node).seat = Seat::None;
     }
 }
 
@@ -377,44 +447,27 @@ pub(super) unsafe fn unlink(node: *mut Node) {
 ///
 /// As for [`unlink`]; the node is queued.
 unsafe fn end(node: *mut Node, state: State, value: Word, reference: bool) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise; the seat says what the node is the beginning of.
     unsafe {
+        let seat = (*node).seat;
         unlink(node);
-        let owner = (*node).owner;
-        let main = &raw mut (*owner).node;
-        if main != node {
-            // An arm: the others may not be served any more.
-            if let Some(arms) = &mut (*owner).arms {
-                arms.leave();
+        let owner: *mut Wait = match seat {
+            Seat::Arm => {
+                let Arm { owner, index, .. } = *node.cast::<Arm>();
+                // The others may not be served any more.
+                if let Some(arms) = &mut (*owner).arms {
+                    arms.leave();
+                    arms.served = index;
+                }
+                (*owner).node.object = (*node).object;
+                owner
             }
-            (*main).arm = (*node).arm;
-            (*main).object = (*node).object;
-        }
+            _ => node.cast(),
+        };
+        let main = &raw mut (*owner).node;
         (*main).state = state;
         (*main).value = value;
         (*main).reference = reference;
         (*owner).wake();
-    }
-}
-
-/// Makes a node one of several of a wait.
-///
-/// # Safety
-///
-/// The wait stays where it is as long as the node is queued.
-pub(super) unsafe fn belong(
-    node: *mut Node,
-    owner: *mut Wait,
-    arm: u32,
-    value: Word,
-    reference: bool,
-) {
-    // SAFETY: the caller has made the node.
-    unsafe {
-        (*node).owner = owner;
-        (*node).arm = arm;
-        (*node).value = value;
-        (*node).reference = reference;
-        (*node).state = State::Waiting;
     }
 }

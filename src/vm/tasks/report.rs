@@ -20,7 +20,7 @@ fn waits_for(thread: &Thread) -> Option<u32> {
     // SAFETY: a waiting thread keeps what it waits for alive, and waits for such things in queues of
     // such objects only.
     unsafe {
-        match thread.wait.what {
+        match thread.wait.node.what {
             What::Lock => Mutex::from_word(object).owner(),
             What::Future => {
                 let future = Future::from_word(object);
@@ -63,13 +63,13 @@ fn line(machine: &Machine, thread: &Thread, all: &[&Thread]) -> String {
         text.push_str(": could run");
         return text;
     }
-    let _ = match thread.wait.what {
+    let _ = match thread.wait.node.what {
         What::Sleep => write!(text, ": sleeps"),
         what => write!(text, ": waits {}", what.purpose()),
     };
     if let Some(id) = waits_for(thread) {
         let alive = all.binary_search_by_key(&id, |thread| thread.id).is_ok();
-        let _ = match (thread.wait.what, alive) {
+        let _ = match (thread.wait.node.what, alive) {
             (What::Lock, true) => write!(text, " that task {id} holds"),
             (What::Lock, false) => write!(text, " that task {id} held when it ended"),
             _ => write!(text, ": task {id}"),

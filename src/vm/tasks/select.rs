@@ -2,7 +2,7 @@
 
 use super::channel::{Channel, Refused};
 use super::objects::select as field;
-use super::queue::{self, Node, Queue, Wait};
+use super::queue::{self, Queue, Wait};
 use crate::vm::heap::{HeapFull, LocalHeap, Tracer, object};
 use crate::vm::native::Word;
 
@@ -177,7 +177,9 @@ impl Select {
 /// The nodes of a wait for several things; they stay where they are.
 #[derive(Debug)]
 pub(crate) struct Arms {
-    nodes: Box<[Node]>,
+    arms: Box<[queue::Arm]>,
+    /// By which of them the wait has ended.
+    pub(super) served: u32,
 }
 
 impl Arms {
@@ -187,15 +189,13 @@ impl Arms {
     ///
     /// The wait stays where it is until it has ended.
     pub(super) unsafe fn begin(wait: *mut Wait, arms: &[(Queue, Word, bool)]) -> Box<Arms> {
-        let mut nodes: Box<[Node]> = arms.iter().map(|_| Node::new()).collect();
-        for (i, (node, &(queue, value, reference))) in nodes.iter_mut().zip(arms).enumerate() {
-            // SAFETY: the caller's promise; the nodes are in a box that the wait owns.
-            unsafe {
-                queue::belong(node, wait, i as u32, value, reference);
-                queue.push(node);
-            }
+        let arm = |(i, &(_, value, reference))| queue::Arm::new(wait, i, value, reference);
+        let mut all: Box<[queue::Arm]> = arms.iter().enumerate().map(arm).collect();
+        for (arm, &(queue, ..)) in all.iter_mut().zip(arms) {
+            // SAFETY: the caller's promise; the arms are in a box that the wait owns.
+            unsafe { queue.push_arm(arm) };
         }
-        Box::new(Arms { nodes })
+        Box::new(Arms { arms: all, served: 0 })
     }
 
     /// Takes all nodes out.
@@ -204,13 +204,13 @@ impl Arms {
     ///
     /// Their queues are alive.
     pub(super) unsafe fn leave(&mut self) {
-        for node in &mut self.nodes {
+        for arm in &mut self.arms {
             // SAFETY: the caller's promise.
-            unsafe { queue::unlink(node) };
+            unsafe { queue::unlink(&mut arm.node) };
         }
     }
 
     pub(super) fn trace(&self, tracer: &mut Tracer<'_>) {
-        self.nodes.iter().for_each(|node| node.trace(tracer));
+        self.arms.iter().for_each(|arm| arm.node.trace(tracer));
     }
 }

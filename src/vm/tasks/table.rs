@@ -47,6 +47,8 @@ pub(crate) struct Tasks {
     context: Option<NonNull<Context<'static>>>,
     /// Whose tasks these are; set before there are any.
     core: Option<NonNull<Core>>,
+    /// Keeps that alive while there are tasks: a call of the host may be unwound before they are gone.
+    keeper: Option<Arc<Core>>,
 }
 
 // SAFETY: the pointers are to threads, contexts and the core of this machine's tasks, which are used
@@ -58,6 +60,9 @@ impl Tasks {
     pub(super) fn add(&mut self, thread: &mut Thread) -> u32 {
         let id = self.next_id;
         self.next_id += 1;
+        if self.live == 0 {
+            self.keeper = self.core();
+        }
         self.live += 1;
         let entry = Some(NonNull::from(&mut *thread));
         let place = match self.free.pop() {
@@ -74,12 +79,16 @@ impl Tasks {
         place
     }
 
-    /// Takes a thread out that will not go on.
-    pub(super) fn remove(&mut self, thread: &mut Thread) {
+    /// Takes a thread out that will not go on. With the last one comes what keeps the core alive, and
+    /// with that the machine: it is to be dropped after everything else.
+    #[must_use]
+    pub(super) fn remove(&mut self, thread: &mut Thread) -> Option<Arc<Core>> {
         thread.wait.leave();
+        thread.wait.wakeup = None;
         self.threads[thread.place as usize] = None;
         self.free.push(thread.place);
         self.live -= 1;
+        if self.live == 0 { self.keeper.take() } else { None }
     }
 
     /// Bytes that tasks take or have given back, for the heap, which is told of them in portions.
@@ -121,6 +130,11 @@ impl Tasks {
             Arc::increment_strong_count(core.as_ptr());
             Arc::from_raw(core.as_ptr())
         })
+    }
+
+    /// [`core`](Self::core), for a task, which keeps it alive.
+    pub(super) fn core_of_tasks(&self) -> NonNull<Core> {
+        self.core.expect("a task runs, and has a core")
     }
 
     /// The threads, in no order.
@@ -220,16 +234,17 @@ impl Thread {
         let go_on = match wait.node.state {
             State::Idle => return GoOn::Run,
             State::Again => GoOn::Run,
-            State::Served if wait.what == What::Select => {
-                GoOn::Selected(wait.node.arm as usize, wait.node.value)
+            State::Served if wait.node.what == What::Select => {
+                let arm = wait.arms.as_ref().map_or(0, |arms| arms.served);
+                GoOn::Selected(arm as usize, wait.node.value)
             }
             State::Served => GoOn::Give(wait.node.value),
             State::Failed => GoOn::Throw(wait.node.value),
-            State::Closed => GoOn::Closed(wait.what),
+            State::Closed => GoOn::Closed(wait.node.what),
             State::Cancelled => GoOn::Cancelled,
             State::Waiting if !wait.is_due() => return GoOn::Wait,
-            State::Waiting => match wait.timeout {
-                Timeout::Throws => GoOn::TimedOut(wait.what),
+            State::Waiting => match wait.node.timeout {
+                Timeout::Throws => GoOn::TimedOut(wait.node.what),
                 Timeout::Nothing => GoOn::Give(0),
                 Timeout::MinusOne => GoOn::Give(Word::from(u32::MAX)),
             },

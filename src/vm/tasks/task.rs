@@ -1,11 +1,14 @@
 //! A thread of the machine as a task without a stack.
 
+use std::panic::Location;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::core::Core;
 use super::future::Future;
 use super::table::TASK;
 use crate::sched::resumable::Wakeup;
+use crate::sched::spawn::spawn_detached;
 use crate::task::{self, Context, Resumable, Step};
 use crate::thread::JoinHandle;
 use crate::vm::heap::object;
@@ -15,40 +18,50 @@ use crate::vm::types::ExceptionClass;
 
 /// See the [module documentation](self).
 pub(super) struct ScriptTask {
-    core: Arc<Core>,
+    /// Alive while any of its tasks is in the machine's table.
+    core: NonNull<Core>,
     /// Until it has ended.
     thread: Option<Box<Thread>>,
 }
 
 /// Makes a thread a task: that of the function which the host called.
 pub(super) fn spawn_main(core: &Arc<Core>, thread: Box<Thread>) -> JoinHandle<()> {
-    spawn(core.clone(), thread)
-}
-
-fn spawn(core: Arc<Core>, mut thread: Box<Thread>) -> JoinHandle<()> {
-    // SAFETY: by a task, or on behalf of the first one.
+    // SAFETY: on behalf of the first task.
     let machine = unsafe { core.machine() };
-    let place = machine.tasks.add(&mut thread);
-    machine.tasks.charge(&machine.heap, (TASK + thread.bytes()) as isize);
-    if thread.handle != 0 {
-        // SAFETY: the handle of a thread is its future.
-        unsafe { Future::from_word(thread.handle) }.belong(thread.id, place);
-    }
+    let mut thread = machine.enlist(thread);
     let thread_ptr = &raw mut *thread;
-    let handle = task::spawn(ScriptTask { core, thread: Some(thread) });
-    // SAFETY: the thread is in its box, which the task owns and has not touched yet.
+    let handle = task::spawn(ScriptTask { core: NonNull::from(&**core), thread: Some(thread) });
+    // SAFETY: the thread is in its box, which the task owns and has not touched yet: no carrier that
+    // closes calls the machine.
     unsafe { (*thread_ptr).wait.wakeup = Some(Wakeup::local(handle.task())) };
+    // A wish to stop ends this one, whatever it waits for.
+    machine.interrupt.set_wakeup(Some(Wakeup::new(handle.task())));
     handle
 }
 
 impl Machine {
+    /// Takes a thread in that becomes a task.
+    fn enlist(&mut self, mut thread: Box<Thread>) -> Box<Thread> {
+        self.tasks.add(&mut thread);
+        self.tasks.charge(&self.heap, (TASK + thread.bytes()) as isize);
+        thread
+    }
+
     /// Makes a thread a task, behind all others that can run. Its future, or what stands for it, is
     /// settled at its end; whether that holds references, `references` says.
     pub(crate) fn spawn(&mut self, mut thread: Box<Thread>, future: Future, references: bool) {
         thread.handle = future.word();
         thread.gives_reference = references;
-        let core = self.tasks.core().expect("a task runs, and has a core");
-        drop(spawn(core, thread));
+        let thread = self.enlist(thread);
+        future.belong(thread.id, thread.place);
+        let core = self.tasks.core_of_tasks();
+        let prepare = |task: &mut ScriptTask, wakeup| {
+            if let Some(thread) = &mut task.thread {
+                thread.wait.wakeup = Some(wakeup);
+            }
+        };
+        let task = ScriptTask { core, thread: Some(thread) };
+        spawn_detached(Location::caller(), task, prepare).expect("tasks run on a carrier");
     }
 
     /// Cancels the task of a future. False: it has ended, or there is none.
@@ -70,16 +83,20 @@ impl ScriptTask {
     pub(super) const MAIN: u32 = 0;
 
     fn end(&mut self, exit: Exit) -> Step<()> {
+        // Dropped last.
+        let _kept;
         let Some(mut thread) = self.thread.take() else { return Step::Done(()) };
-        let core = &*self.core;
+        // SAFETY: alive while this task is in the table, and then kept.
+        let core = unsafe { self.core.as_ref() };
         // SAFETY: by a task.
         let machine = unsafe { core.machine() };
-        remove(machine, &mut thread);
+        _kept = remove(machine, &mut thread);
         if thread.id == ScriptTask::MAIN {
             machine.interrupt.set_wakeup(None);
             core.set_outcome(exit);
             // Those that could run, and come before the host learns of it, do not go on.
             core.begin_to_end();
+            drop(thread);
             return Step::Done(());
         }
         // SAFETY: the handle of a thread is its future, which the thread has kept alive.
@@ -95,10 +112,11 @@ impl ScriptTask {
     }
 }
 
-/// Takes a thread out of the table that will not go on.
-fn remove(machine: &mut Machine, thread: &mut Thread) {
-    machine.tasks.remove(thread);
+/// Takes a thread out of the table that will not go on, with what [keeps](super::Tasks::remove) the core.
+#[must_use]
+fn remove(machine: &mut Machine, thread: &mut Thread) -> Option<Arc<Core>> {
     machine.tasks.charge(&machine.heap, -((TASK + thread.bytes()) as isize));
+    machine.tasks.remove(thread)
 }
 
 /// A cancelled task that ends by that is no failure that anybody must hear of.
@@ -115,8 +133,10 @@ fn fail(machine: &mut Machine, id: u32, future: Future, thrown: Thrown) {
 impl Resumable for ScriptTask {
     type Output = ();
 
+    #[inline(always)]
     fn resume(&mut self, cx: &mut Context<'_>) -> Step<()> {
-        let core = &*self.core;
+        // SAFETY: alive while this task is in the table: until it has ended.
+        let core = unsafe { self.core.as_ref() };
         if core.is_ending() {
             // Cancelled, and so dropped when it parks.
             return Step::Parked;
@@ -129,10 +149,7 @@ impl Resumable for ScriptTask {
         }
         // SAFETY: by a task.
         let machine = unsafe { core.machine() };
-        if thread.id == ScriptTask::MAIN && !thread.begun {
-            machine.interrupt.set_wakeup(Some(cx.wakeup()));
-        }
-        if !thread.begun && thread.wait.cancelled {
+        if !thread.begun && thread.wait.is_cancelled() {
             let message = "the task was cancelled before it began";
             let exception = machine.new_exception(ExceptionClass::Cancelled, message);
             return self.end(Exit::Thrown(Thrown { exception, backtrace: Vec::new() }));
@@ -156,14 +173,18 @@ impl Resumable for ScriptTask {
 
 impl Drop for ScriptTask {
     fn drop(&mut self) {
+        // Dropped last.
+        let _kept;
         let Some(mut thread) = self.thread.take() else { return };
-        self.core.note_stuck();
+        // SAFETY: alive while this task is in the table, and then kept.
+        let core = unsafe { self.core.as_ref() };
+        core.note_stuck();
         // SAFETY: by a task that is dropped: none has the machine.
-        let machine = unsafe { self.core.machine() };
+        let machine = unsafe { core.machine() };
         if thread.id == ScriptTask::MAIN {
             machine.interrupt.set_wakeup(None);
         }
-        remove(machine, &mut thread);
+        _kept = remove(machine, &mut thread);
         // Unwinds native functions that wait in the middle of it.
         drop(thread);
     }
