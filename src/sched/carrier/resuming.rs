@@ -5,8 +5,10 @@ use super::*;
 
 impl Carrier {
     /// Gives a task without a stack its turn.
+    ///
+    /// Counts a tick: a fork is seen at the poll that follows it.
+    #[inline(always)]
     pub(super) fn resume(&self, task: NonNull<Task>) {
-        self.check_fork();
         // SAFETY: a queued task is alive.
         let resumed = unsafe { task.as_ref() };
         let stackless = stackless(resumed);
@@ -16,8 +18,8 @@ impl Carrier {
             Phase::Ended => return unsafe { self.retire(task) },
             _ => {}
         }
-        if let Some(timer) = stackless.timer.take() {
-            self.timers().cancel(timer);
+        if stackless.timer.get().is_some() {
+            self.cancel_timer(stackless);
         }
         stackless.wake_up(&resumed.party);
         let mut context = TaskContext::new(resumed);
@@ -31,7 +33,7 @@ impl Carrier {
         });
         match step {
             Step::Parked if resumed.is_cancelled() => self.drop_stackless(task),
-            Step::Parked => self.park_stackless(resumed, &context.waits),
+            Step::Parked => self.park_stackless(resumed, stackless, &context.waits),
             Step::Yielded => {
                 if stackless.take_back_wait(&resumed.party) {
                     self.queue().push(Runnable::resumable(resumed));
@@ -42,8 +44,15 @@ impl Carrier {
         self.tick();
     }
 
-    fn park_stackless(&self, task: &Task, waits: &Waits) {
-        let stackless = stackless(task);
+    #[cold]
+    fn cancel_timer(&self, stackless: &Stackless) {
+        if let Some(timer) = stackless.timer.take() {
+            self.timers().cancel(timer);
+        }
+    }
+
+    #[inline(always)]
+    fn park_stackless(&self, task: &Task, stackless: &Stackless, waits: &Waits) {
         if !stackless.park(task, waits) {
             return self.queue().push(task.runnable());
         }
@@ -60,9 +69,7 @@ impl Carrier {
         let ended = unsafe { task.as_ref() };
         let stackless = stackless(ended);
         if stackless.phase.get() != Phase::Ended {
-            if let Some(timer) = stackless.timer.take() {
-                self.timers().cancel(timer);
-            }
+            self.cancel_timer(stackless);
             self.on_behalf_of(ended, stackless, Phase::Ending, || {
                 stackless.withdraw_all();
                 // SAFETY: it has not ended, and is not resumed any more.
@@ -135,5 +142,7 @@ impl Carrier {
 
 /// What a task has that the queue calls resumable.
 fn stackless(task: &Task) -> &Stackless {
-    task.stackless().expect("resumable tasks have no stack")
+    debug_assert!(task.is_stackless(), "resumable tasks have no stack");
+    // SAFETY: only such tasks are queued as resumable, and come here.
+    unsafe { task.stackless().unwrap_unchecked() }
 }

@@ -129,7 +129,7 @@ impl Machine {
             thread: std::ptr::null_mut(),
             halt: Halt::Yielded,
             granted: 0,
-            fuel: limits.fuel,
+            fuel: limits.fuel.unwrap_or(super::UNLIMITED),
             #[cfg(test)]
             others_wait: false,
             tasks: Default::default(),

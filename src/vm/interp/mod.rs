@@ -82,6 +82,9 @@ pub(crate) const SLICE: u64 = 1000;
 /// Frames of a thread, if the host says nothing else.
 pub(crate) const DEFAULT_DEPTH: usize = 200_000;
 
+/// As much fuel as nobody uses up.
+const UNLIMITED: u64 = u64::MAX;
+
 /// Threads that are kept for new ones, and the longest segment that one keeps.
 const SPARE: usize = 64;
 const SPARE_WORDS: usize = 512;
@@ -178,7 +181,8 @@ pub(crate) struct Machine {
     halt: Halt,
     /// What the budget was at the begin of the slice.
     granted: u64,
-    fuel: Option<u64>,
+    /// Back-edges and calls until the end; `UNLIMITED` for no end.
+    fuel: u64,
     /// As if somebody else could always run.
     #[cfg(test)]
     pub(crate) others_wait: bool,
@@ -267,12 +271,12 @@ impl Machine {
 
     /// Back-edges and calls that are left, if they are limited.
     pub(crate) fn fuel(&self) -> Option<u64> {
-        self.fuel
+        (self.fuel != UNLIMITED).then_some(self.fuel)
     }
 
     /// Sets or lifts the limit.
     pub(crate) fn set_fuel(&mut self, fuel: Option<u64>) {
-        self.fuel = fuel;
+        self.fuel = fuel.unwrap_or(UNLIMITED);
     }
 
     /// Runs a thread, from where it stands, with a new slice.
@@ -315,10 +319,8 @@ impl Machine {
         // SAFETY: `self` is not used before the run has ended. The thread stands between two
         // instructions of verified code: `start` put it there, or the run before left it so.
         unsafe {
-            let step = match thread.begun {
-                true => (*abandon.0).go_on(),
-                false => Step::Continue,
-            };
+            let ready = thread.is_ready();
+            let step = if ready { Step::Continue } else { (*abandon.0).go_on() };
             thread.begun = true;
             if step == Step::Continue {
                 dispatch::run(abandon.0);
@@ -340,7 +342,7 @@ impl Machine {
         if self.interrupt.stop_requested() {
             return Halt::Stopped(Stop::Requested);
         }
-        if self.fuel == Some(0) {
+        if self.fuel == 0 {
             return Halt::Stopped(Stop::OutOfFuel);
         }
         self.tasks.set_context(Some(std::ptr::NonNull::from(cx).cast()));
@@ -473,15 +475,15 @@ impl Machine {
     }
 
     fn begin_slice(&mut self) {
-        self.granted = self.fuel.map_or(SLICE, |fuel| fuel.min(SLICE));
+        self.granted = self.fuel.min(SLICE);
         self.budget = self.granted as isize;
     }
 
     /// Takes what was used from the fuel.
     fn end_slice(&mut self) {
-        if let Some(fuel) = &mut self.fuel {
+        if self.fuel != UNLIMITED {
             let left = self.budget.max(0) as u64;
-            *fuel -= (self.granted - left).min(*fuel);
+            self.fuel -= (self.granted - left).min(self.fuel);
         }
         self.granted = 0;
         self.budget = 0;
@@ -509,7 +511,7 @@ fn tick(machine: &mut Machine) -> Step {
     if machine.interrupt.stop_requested() {
         return machine.leave(Halt::Stopped(Stop::Requested));
     }
-    if machine.fuel == Some(0) {
+    if machine.fuel == 0 {
         return machine.leave(Halt::Stopped(Stop::OutOfFuel));
     }
     if machine.interrupt.take_pause() {

@@ -75,7 +75,7 @@ pub(super) fn call(machine: &mut Machine) -> Step {
     }
     let native = &machine.natives[machine.code().x() as usize];
     if native.kind == NativeKind::Reentrant {
-        return machine.in_window(|machine| call_here(machine));
+        return machine.in_window(call_here);
     }
     call_here(machine)
 }
@@ -222,15 +222,15 @@ impl Machine {
     #[inline]
     pub(super) fn go_on(&mut self) -> Step {
         let thread = self.current();
-        if thread.middle.is_none() {
-            if thread.wait.is_idle() {
-                return Step::Continue;
-            }
-            if let Some(word) = thread.wait.take_word() {
-                let a = self.code().a();
-                self.set_register(a, word);
-                return self.advance();
-            }
+        if thread.is_ready() {
+            return Step::Continue;
+        }
+        if thread.middle.is_none()
+            && let Some(word) = thread.wait.take_word()
+        {
+            let a = self.code().a();
+            self.set_register(a, word);
+            return self.advance();
         }
         self.go_on_from_wait()
     }

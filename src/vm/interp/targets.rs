@@ -99,6 +99,7 @@ impl Machine {
     }
 
     /// What a function value calls, and the receiver if it is bound.
+    #[inline]
     pub(super) fn resolve_function_value(&self, value: Word) -> (Callee, Word) {
         // SAFETY: the caller has a function value; null was excluded.
         let (target, receiver) = unsafe { (object::field(value, 0), object::field(value, 1)) };
@@ -237,6 +238,7 @@ impl Machine {
     /// # Errors
     ///
     /// As for [`Machine::enter_value`].
+    #[inline]
     pub(crate) fn start_value(&mut self, value: Word) -> Result<Started, Trap> {
         if let (Callee::Function(function), receiver) = self.resolve_function_value(value) {
             let arguments = [receiver];

@@ -93,6 +93,12 @@ impl Thread {
         }
     }
 
+    /// Whether it stands between two instructions, and nowhere else.
+    #[inline]
+    pub(super) fn is_ready(&self) -> bool {
+        self.middle.is_none() && self.wait.is_idle()
+    }
+
     /// The segment.
     #[inline]
     pub(super) fn words(&self) -> &[Word] {

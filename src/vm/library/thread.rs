@@ -8,7 +8,7 @@ use crate::vm::heap::object;
 use crate::vm::interp::Started;
 use crate::vm::native::{Context, Outcome, Trap, Waiting, Word};
 use crate::vm::tasks::future::{self, Future, Status};
-use crate::vm::tasks::queue::{Timeout, What};
+use crate::vm::tasks::queue::{Queue, Timeout, What};
 use crate::vm::types::{ExceptionClass, Type};
 
 /// The word of a reference argument, which must not be null.
@@ -93,6 +93,10 @@ fn settled(
     match future.status() {
         Status::Pending => {
             let waiting = Waiting::on(What::Future, future.queue());
+            // A struct is copied for each who gets it; a join gives nothing.
+            let result = cx.types().get(cx.signature().result);
+            let takes = !matches!(result, Type::Struct(_) | Type::Void);
+            let waiting = if takes { waiting.with(Queue::TAKES, false) } else { waiting };
             cx.park(until.map_or(waiting, |until| waiting.until(until)))?;
             Ok(None)
         }

@@ -109,6 +109,7 @@ impl Channel {
     /// # Errors
     ///
     /// Where neither goes; or if the heap has no room for the buffer.
+    #[inline]
     pub(crate) fn try_send(
         self,
         heap: &LocalHeap,
@@ -123,9 +124,16 @@ impl Channel {
         if self.len() >= self.capacity() {
             return Ok(Err(Refused::Now));
         }
+        self.buffer(heap, value)?;
+        Ok(Ok(()))
+    }
+
+    /// Puts a value behind those that are there: the capacity allows for one more.
+    #[inline(never)]
+    fn buffer(self, heap: &LocalHeap, value: Word) -> Result<(), HeapFull> {
         self.make_room(heap)?;
         self.push(value);
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Takes the oldest value, and lets the longest-waiting sender put its own in.
@@ -133,22 +141,25 @@ impl Channel {
     /// # Errors
     ///
     /// Where there is none.
+    #[inline]
     pub(crate) fn try_recv(self) -> Result<Word, Refused> {
-        let senders = self.senders();
         if self.len() > 0 {
-            let value = self.pop();
-            if let Some(next) = senders.peek_value() {
-                // There is room: one value has gone.
-                self.push(next);
-                senders.serve(State::Served, 0, false);
-            }
-            return Ok(value);
+            return Ok(self.take_oldest());
         }
-        if let Some(value) = senders.peek_value() {
-            senders.serve(State::Served, 0, false);
-            return Ok(value);
+        match self.senders().accept() {
+            Some(value) => Ok(value),
+            None => Err(if self.is_closed() { Refused::Closed } else { Refused::Now }),
         }
-        Err(if self.is_closed() { Refused::Closed } else { Refused::Now })
+    }
+
+    #[inline(never)]
+    fn take_oldest(self) -> Word {
+        let value = self.pop();
+        if let Some(next) = self.senders().accept() {
+            // There is room: one value has gone.
+            self.push(next);
+        }
+        value
     }
 
     /// Lets nothing more in, and ends all waits. What is buffered stays.

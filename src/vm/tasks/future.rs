@@ -125,7 +125,7 @@ impl Future {
     pub(crate) fn complete(self, value: Word, reference: bool) {
         self.set(field::VALUE, value);
         self.end(DONE);
-        self.queue().serve_all(State::Again, value, reference);
+        self.queue().deliver(value, reference);
     }
 
     /// Settles it with an exception, and wakes who waits. It must be pending.

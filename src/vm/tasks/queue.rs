@@ -288,6 +288,7 @@ impl Wait {
         }
     }
 
+    #[inline]
     pub(super) fn wake(&self) {
         if let Some(wakeup) = self.wakeup {
             // SAFETY: the thread belongs to its task, which has not ended while the thread is there.
@@ -329,18 +330,24 @@ impl Queue {
         Queue { object, slot }
     }
 
+    /// What those bring into the queue of a future whose call gives the very word.
+    pub(crate) const TAKES: Word = 1;
+
+    #[inline]
     fn first(self) -> *mut Node {
         // SAFETY: the promise of `new`.
         let word = unsafe { object::field(self.object, self.slot.into()) };
         ptr::with_exposed_provenance_mut(word as usize)
     }
 
+    #[inline]
     fn last(self) -> *mut Node {
         // SAFETY: as above.
         let word = unsafe { object::field(self.object, usize::from(self.slot) + 1) };
         ptr::with_exposed_provenance_mut(word as usize)
     }
 
+    #[inline]
     fn set_first(self, node: *mut Node) {
         // SAFETY: as above.
         unsafe {
@@ -348,6 +355,7 @@ impl Queue {
         }
     }
 
+    #[inline]
     fn set_last(self, node: *mut Node) {
         let slot = usize::from(self.slot) + 1;
         // SAFETY: as above.
@@ -400,14 +408,66 @@ impl Queue {
     }
 
     /// Ends the wait of the first one: false if there is none.
+    #[inline]
     pub(crate) fn serve(self, state: State, value: Word, reference: bool) -> bool {
         let node = self.first();
         if node.is_null() {
             return false;
         }
         // SAFETY: what is in a queue is alive, and so is the wait that it belongs to.
-        unsafe { end(node, state, value, reference) };
+        unsafe { self.end_first(node, state, value, reference) };
         true
+    }
+
+    /// # Safety
+    ///
+    /// The node is the first one of the queue, and alive, as all are.
+    #[inline(always)]
+    unsafe fn end_first(self, node: *mut Node, state: State, value: Word, reference: bool) {
+        // SAFETY: the contract; in the seat of a wait is one.
+        unsafe {
+            if (*node).seat != Seat::Wait {
+                return end(node, state, value, reference);
+            }
+            let next = (*node).next;
+            self.set_first(next);
+            match next.as_mut() {
+                Some(next) => next.previous = ptr::null_mut(),
+                None => self.set_last(next),
+            }
+            (*node).seat = Seat::None;
+            (*node).state = state;
+            (*node).value = value;
+            (*node).reference = reference;
+            (*node.cast::<Wait>()).wake();
+        }
+    }
+
+    /// Takes what the first one has brought, and ends its wait; `None` if nobody waits.
+    #[inline]
+    pub(super) fn accept(self) -> Option<Word> {
+        let node = self.first();
+        // SAFETY: as in `serve`.
+        unsafe {
+            let value = node.as_ref()?.value;
+            self.end_first(node, State::Served, 0, false);
+            Some(value)
+        }
+    }
+
+    /// Ends the waits for a value. Who [takes it as it is](Self::TAKES) has it; others look again.
+    pub(super) fn deliver(self, value: Word, reference: bool) {
+        loop {
+            let node = self.first();
+            // SAFETY: as in `serve`.
+            unsafe {
+                let Some(first) = node.as_ref() else { return };
+                match first.seat == Seat::Wait && first.value == Queue::TAKES {
+                    true => self.end_first(node, State::Served, value, reference),
+                    false => self.end_first(node, State::Again, 0, false),
+                }
+            }
+        }
     }
 
     /// Ends all waits.
