@@ -14,6 +14,7 @@
 //! | `// stdin: TEXT` | a line of standard input |
 //! | `// args: WORDS` | what `io.args()` gives |
 //! | `// options: WORDS` | options of `pirn run`: `--virtual-time`, `--seed N`, `--fuel N`, `--heap-limit BYTES` |
+//! | `// order: queue` | what comes out depends on the order of tasks, so they run first in, first out only |
 //!
 //! All errors must be expected ones. `LANG_FILTER=text cargo test --test lang` runs the cases whose
 //! path has the text.
@@ -32,13 +33,23 @@ const FUEL: u64 = 300_000_000;
 
 #[test]
 fn every_script_does_what_its_comments_say() {
-    run_all(false);
+    run_all("", |main| check(main, false, None));
+}
+
+#[test]
+fn every_script_that_does_not_need_the_order_of_a_queue_does_the_same_in_others() {
+    run_all("concurrency/", |main| {
+        let seeds = if promise(main).in_order { 0..0 } else { 1..9 };
+        seeds.into_iter().try_for_each(|seed| {
+            check(main, false, Some(seed)).map_err(|why| format!("with seed {seed}: {why}"))
+        })
+    });
 }
 
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes minutes in a debug build; see `--release`")]
 fn every_script_does_the_same_when_garbage_is_collected_all_the_time() {
-    run_all(true);
+    run_all("", |main| check(main, true, None));
 }
 
 /// What a case promises.
@@ -53,6 +64,7 @@ struct Promise {
     stdin: String,
     args: Vec<String>,
     options: Options,
+    in_order: bool,
 }
 
 /// Under what a script runs.
@@ -104,7 +116,8 @@ struct Place {
     fragment: String,
 }
 
-fn run_all(stress: bool) {
+/// Checks the scripts whose path begins like this.
+fn run_all(below: &str, check: fn(&Path) -> Result<(), String>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lang");
     let filter = std::env::var("LANG_FILTER").unwrap_or_default();
     let mut cases = Vec::new();
@@ -112,12 +125,13 @@ fn run_all(stress: bool) {
         for entry in entries(&chapter) {
             let main = if entry.is_dir() { entry.join("main.n") } else { entry };
             let name = main.strip_prefix(&root).unwrap().display().to_string();
-            if main.extension().is_some_and(|suffix| suffix == "n") && name.contains(&filter) {
+            let meant = name.starts_with(below) && name.contains(&filter);
+            if meant && main.extension().is_some_and(|suffix| suffix == "n") {
                 cases.push((name, main));
             }
         }
     }
-    assert!(!cases.is_empty(), "no cases");
+    assert!(!cases.is_empty() || !filter.is_empty(), "no cases");
 
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
@@ -125,7 +139,7 @@ fn run_all(stress: bool) {
         for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
             scope.spawn(|| {
                 while let Some((name, main)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let run = || check(main, stress);
+                    let run = || check(main);
                     let result = std::panic::catch_unwind(run).unwrap_or_else(|panic| {
                         let text = panic.downcast_ref::<String>().map_or("", |text| text);
                         let text = panic.downcast_ref::<&str>().map_or(text, |text| text);
@@ -191,6 +205,7 @@ fn promise(main: &Path) -> Promise {
                 "expect-warning" => promise.warnings.push(place(text.trim().into())),
                 "expect-runtime" => promise.stderr.push(text.trim().into()),
                 "expect-no-runtime" => promise.not_stderr.push(text.trim().into()),
+                "order" => promise.in_order = text.trim() == "queue",
                 "options" => promise.options.read(&text),
                 "expect-exit" => promise.exit = text.trim().parse().expect("an exit code"),
                 "stdin" => promise.stdin.push_str(&format!("{text}\n")),
@@ -224,8 +239,9 @@ impl Sink {
 }
 
 /// Runs a case; the error says what is different.
-fn check(main: &Path, stress: bool) -> Result<(), String> {
-    let promise = promise(main);
+fn check(main: &Path, stress: bool, seed: Option<u64>) -> Result<(), String> {
+    let mut promise = promise(main);
+    promise.options.seed = seed.or(promise.options.seed);
     let program = match Compiler::new().natives([] as [&str; 0]).compile_file(main) {
         Ok(program) => program,
         Err(Error::Compile(found)) => {
