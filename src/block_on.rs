@@ -19,9 +19,13 @@ static KIND: ResourceKind = ResourceKind::without_holder("for a future to be rea
 /// Polls a future until it is ready, and waits in between: only the calling fiber does, or OS thread.
 ///
 /// The future is polled right here, and again when its waker is called, from whatever thread. So code
-/// that is written with `async` can be used from any depth of code that is not. Futures that need a
-/// reactor of their own (tokio's sockets and timers) must find it: enter its runtime, whose threads
-/// then drive it, around the call.
+/// that is written with `async` can be used from any depth of code that is not.
+///
+/// A future that needs a reactor of its own, as tokio's sockets and timers do, must find that one when
+/// it is polled. Either the runtime that has it polls the future, and `block_on` waits for that:
+/// `block_on(tokio_handle.spawn(future))`. Or the future is wrapped into one whose `poll` enters the
+/// runtime and leaves it again; not around `block_on`, since other fibers run on the thread meanwhile.
+/// `examples/tokio_bridge.rs` does both.
 ///
 /// ```
 /// use pirn::sync::channel;

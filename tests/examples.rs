@@ -42,6 +42,14 @@ fn blocking_and_async_code_pass_orders_on_to_each_other() {
 }
 
 #[test]
+fn fibers_use_the_sockets_and_timers_of_tokio_beside_their_own() {
+    let text = stdout(&example("tokio_bridge", &[]));
+    assert!(text.contains("tokio's server answered: WARP, WEFT"), "{text}");
+    assert!(text.contains("tokio's client got: warp, weft"), "{text}");
+    assert!(text.contains("another fiber ran while one waited"), "{text}");
+}
+
+#[test]
 fn a_few_thousand_fibers_keep_their_locals_through_a_suspension() {
     let text = stdout(&example("million", &["3000"]));
     assert!(text.contains("3000 fibers are suspended"), "{text}");

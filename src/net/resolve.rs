@@ -16,7 +16,7 @@ use crate::sync::promise;
 /// What names one or more addresses; pirn's counterpart of [`std::net::ToSocketAddrs`], for the same
 /// types.
 ///
-/// A host name is looked up on the [pool of blocking calls](crate::blocking), while the fiber waits and
+/// A host name is looked up on the [pool of blocking calls](mod@crate::blocking), while the fiber waits and
 /// others run. (On a thread outside a runtime it is looked up there.) Addresses that are written out need no look-up.
 ///
 /// ```

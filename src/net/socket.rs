@@ -413,8 +413,8 @@ macro_rules! common {
             }
         }
 
-        /// The socket blocks in the kernel again, unless it was
-        /// [set not to](Self::set_nonblocking). Time limits are not taken along.
+        /// The socket blocks in the kernel again, unless `set_nonblocking` has set it not to. Time
+        /// limits are not taken along.
         impl From<$name> for OwnedFd {
             fn from(socket: $name) -> Self {
                 socket.socket.into_fd()
