@@ -23,7 +23,7 @@ const MOST_RUNS: usize = 16;
 /// Instructions that all runs of a program execute at most, about: between one unit of fuel and the
 /// next lies no more than the longest function. One may go through all of the heap, as a native
 /// function with a long text does.
-const INSTRUCTIONS: u64 = 1 << 16;
+const INSTRUCTIONS: u64 = 1 << 15;
 
 /// Bytes of a program's heap.
 const HEAP: usize = 1 << 17;

@@ -112,8 +112,20 @@ fn the_parameters_of_every_call_are_paid_for() {
     text += "return.void";
     let (result, work, _) = measure(assemble(&text));
     assert_eq!(result, Ok(()));
-    assert!(work > (2 * CALLS * PARAMS) as u64, "{work}");
-    assert!(work < (3 * CALLS * PARAMS) as u64, "{work}");
+    // Made, handed over, lost.
+    assert!(work > (3 * CALLS * PARAMS) as u64, "{work}");
+    assert!(work < (4 * CALLS * PARAMS) as u64, "{work}");
+}
+
+#[test]
+fn a_call_loses_only_registers_that_were_readable() {
+    const CALLS: u64 = 500;
+    let mut text = String::from("func void g() 1\nreturn.void\nfunc void f() 65535\n");
+    text += &"call r1, g\n".repeat(CALLS as usize);
+    text += "return.void";
+    let (result, work, _) = measure(assemble(&text));
+    assert_eq!(result, Ok(()));
+    assert!(work < 3 * 65535, "{work}: the frame was gone through at each call");
 }
 
 #[test]

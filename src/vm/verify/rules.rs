@@ -13,6 +13,8 @@ use crate::vm::types::{
 #[derive(Debug)]
 pub(super) struct Registers {
     pub(super) kinds: Vec<Kind>,
+    /// From here on nothing can be read.
+    end_readable: usize,
     /// The registers written since [`Registers::clean`] lie between these.
     first_written: usize,
     end_written: usize,
@@ -23,7 +25,7 @@ pub(super) struct Registers {
 impl Registers {
     pub(super) fn new(count: usize) -> Registers {
         let kinds = vec![Kind::UNREADABLE; count];
-        Registers { kinds, first_written: 0, end_written: count, work: 0 }
+        Registers { kinds, end_readable: count, first_written: 0, end_written: count, work: 0 }
     }
 
     fn get(&self, register: u16) -> Kind {
@@ -32,17 +34,21 @@ impl Registers {
 
     fn set(&mut self, register: usize, kind: Kind) {
         self.kinds[register] = kind;
+        self.end_readable = self.end_readable.max(register + 1);
         self.first_written = self.first_written.min(register);
         self.end_written = self.end_written.max(register + 1);
     }
 
     /// A call has been there.
     fn lose_from(&mut self, register: usize) {
-        // Several at once.
-        self.work += (self.kinds.len() - register) / 8;
-        self.kinds[register..].fill(Kind::UNREADABLE);
-        self.first_written = self.first_written.min(register);
-        self.end_written = self.kinds.len();
+        let end = self.end_readable;
+        if register < end {
+            self.kinds[register..end].fill(Kind::UNREADABLE);
+            self.first_written = self.first_written.min(register);
+            self.end_written = self.end_written.max(end);
+            self.end_readable = register;
+            self.work += end - register;
+        }
     }
 
     /// Forgets which registers were written.
@@ -55,6 +61,7 @@ impl Registers {
     pub(super) fn soil(&mut self) {
         self.first_written = 0;
         self.end_written = self.kinds.len();
+        self.end_readable = self.kinds.len();
     }
 
     /// The work that instructions took, beyond that of any instruction, since the last call.
