@@ -308,6 +308,30 @@ fn a_job_that_never_returns_does_not_keep_the_process() {
 }
 
 #[test]
+fn a_process_that_exits_among_suspended_fibers_and_jobs_has_the_status_that_it_asked_for() {
+    const TEST: &str =
+        "a_process_that_exits_among_suspended_fibers_and_jobs_has_the_status_that_it_asked_for";
+    for (role, by_a_fiber) in [("main", false), ("fiber", true), ("job", true)] {
+        let ended = child(TEST, role, &[], || {
+            pirn::run(|| {
+                (0..1_000).for_each(|_| drop(thread::spawn(thread::park)));
+                thread::spawn(|| blocking(std::thread::park));
+                thread::yield_now();
+                if role == "job" {
+                    blocking(|| std::process::exit(3));
+                } else if by_a_fiber {
+                    thread::spawn(|| std::process::exit(3)).join().unwrap();
+                }
+                std::process::exit(3);
+            });
+        });
+        if let Some(ended) = ended {
+            assert_eq!(ended.code, Some(3), "{role}: {ended:?}");
+        }
+    }
+}
+
+#[test]
 fn a_job_that_runs_is_no_deadlock_and_threads_without_one_hide_none() {
     isolated("a_job_that_runs_is_no_deadlock_and_threads_without_one_hide_none", &[], || {
         let runtime = Runtime::new().unwrap();

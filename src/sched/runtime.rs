@@ -167,13 +167,13 @@ impl Shared {
     }
 }
 
-/// Something that another thread does for a runtime: exists until it is done.
+/// Something that another thread does for a runtime with a virtual clock: exists until it is done.
 pub(crate) struct Errand(Arc<Shared>);
 
 impl Errand {
-    /// One for the runtime of the calling fiber, if it has one.
+    /// One for the runtime of the calling fiber, if it has one with such a clock.
     pub(crate) fn begin() -> Option<Errand> {
-        let shared = &Carrier::current()?.shared;
+        let shared = &Carrier::current().filter(|carrier| carrier.has_virtual_time())?.shared;
         // Relaxed: a count.
         shared.errands.fetch_add(1, Ordering::Relaxed);
         Some(Errand(shared.clone()))
