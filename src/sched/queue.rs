@@ -66,6 +66,8 @@ pub(crate) struct RunQueue {
     tail: usize,
     /// State of the generator that shuffles the order; 0: first in, first out.
     shuffle: u64,
+    /// Whether what runs comes from calls into the kernel, which leave little in the caches.
+    is_cold: bool,
 }
 
 /// How far ahead the control block of a fiber is prefetched, and how far ahead the frame that its
@@ -79,7 +81,12 @@ impl RunQueue {
         let ring = vec![Runnable(ptr::null_mut()); 256].into_boxed_slice();
         // Any seed will do, 0 as well; the state must not be 0.
         let shuffle = seed.map_or(0, |seed| seed.wrapping_mul(2) | 1);
-        RunQueue { ring, head: 0, tail: 0, shuffle }
+        RunQueue { ring, head: 0, tail: 0, shuffle, is_cold: false }
+    }
+
+    /// From now on what runs has been in the kernel: more of it is warmed.
+    pub(crate) fn expect_cold(&mut self) {
+        self.is_cold = true;
     }
 
     #[inline(always)]
@@ -154,6 +161,9 @@ impl RunQueue {
                 }
                 if let Kind::Started(fiber) = self.at(self.head + AHEAD_FRAME).kind() {
                     Fiber::prefetch_frame(fiber);
+                    if self.is_cold {
+                        Fiber::prefetch_waiter(fiber);
+                    }
                 }
             }
         }

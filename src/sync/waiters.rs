@@ -91,6 +91,11 @@ impl<T> Record<T> {
         self.place.get() == Place::Queued
     }
 
+    /// Whose it is, for whoever wants to warm the caches.
+    pub(crate) fn party_address(&self) -> *const Party {
+        self.party
+    }
+
     fn party(&self) -> &Party {
         // SAFETY: the record belongs to the calling party, or to one that waits in it.
         unsafe { &*self.party }

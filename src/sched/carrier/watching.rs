@@ -26,6 +26,7 @@ impl Carrier {
             // SAFETY: there was none, so nobody refers to it.
             unsafe { *self.watch.get() = Some(watch) };
             self.mailbox.use_bell(bell);
+            self.queue().expect_cold();
         }
         Ok(&self.watch().expect("made if it was missing").reactor)
     }
