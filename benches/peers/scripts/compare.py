@@ -3,7 +3,9 @@
 
     cargo build --release && benches/peers/scripts/compare.py [ROUNDS] [PIRN] [OTHER]
 
-Peers that are not installed are left out. The ratio is to `luajit -joff`; below 1 pirn is faster.
+Peers that are not installed are left out. Where there is no package of QuickJS, `qjs` can be built
+from the C sources in the crates `libquickjs-sys` and `rquickjs-sys`. The ratio is to `luajit -joff`;
+below 1 pirn is faster.
 With OTHER, another build of pirn, the ratio to that is told as well: what a change costs.
 """
 import math
