@@ -79,7 +79,7 @@ impl RawAddr {
         // SAFETY: any bytes will do.
         let raw: libc::sockaddr_un = unsafe { mem::transmute_copy(&self.storage) };
         let length = (self.length as usize).saturating_sub(start).min(raw.sun_path.len());
-        let name = raw.sun_path.map(i8_to_byte);
+        let name = raw.sun_path.map(|char| char.to_ne_bytes()[0]);
         match &name[..length] {
             [] => net::SocketAddr::from_pathname(""),
             [0, abstract_name @ ..] => net::SocketAddr::from_abstract_name(abstract_name),
@@ -90,10 +90,6 @@ impl RawAddr {
             }
         }
     }
-}
-
-fn i8_to_byte(char: libc::c_char) -> u8 {
-    char as u8
 }
 
 impl From<&SocketAddr> for RawAddr {

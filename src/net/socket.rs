@@ -458,9 +458,8 @@ macro_rules! timeouts {
             /// Limits the time that each call which reads may wait; `None` takes the limit off.
             ///
             /// A call that runs out of time fails with [`WouldBlock`](io::ErrorKind::WouldBlock), as
-            /// on all systems of this kind. Unlike std's, clones included, it does not
-            /// depend on the kernel's clock ticks. For a limit on a whole piece of work see
-            /// [`time::timeout`](crate::time::timeout).
+            /// std's does on Unix. The limit holds for [clones](Self::try_clone) as well. For one on a
+            /// whole piece of work see [`time::timeout`](crate::time::timeout).
             ///
             /// # Errors
             ///
