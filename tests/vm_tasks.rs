@@ -415,3 +415,79 @@ fn tasks_count_against_the_limit_of_the_heap() {
     assert!((2_000..40_000).contains(&count), "{count}");
     assert_eq!(vm.run().unwrap(), count);
 }
+
+#[test]
+fn other_tasks_go_on_while_one_reads_its_input() {
+    let source = "
+        import io;
+        import thread;
+        class Reader { public Channel<string> c; public void run() { c.send(io.readLine()); c.send(io.readLine()); } }
+        native void write(string line);
+        int main() {
+            Reader r = Reader(); r.c = {};
+            thread.spawn(r.run);
+            thread.yield();
+            write(\"first\");
+            string got = r.c.recv();
+            write(\"second\");
+            got += r.c.recv();
+            assert(got == \"firstsecond\");
+            return 1;
+        }";
+    let (reader, writer) = std::io::pipe().unwrap();
+    let write = move |line: &str| {
+        use std::io::Write;
+        (&writer).write_all(format!("{line}\n").as_bytes()).unwrap();
+    };
+    let builder = Vm::builder().stdin(reader).native("write", write);
+    assert_eq!(builder.load(&compile(source).unwrap()).unwrap().run().unwrap(), 1);
+}
+
+#[test]
+fn a_line_that_nobody_took_is_read_by_the_next() {
+    let source = "
+        import io;
+        import thread;
+        class Reader { public void run() { io.readLine(); } }
+        native void write(string line);
+        int main() {
+            Thread t = thread.spawn(Reader().run);
+            thread.yield();
+            t.cancel();
+            try { thread.join(t); } catch (CancelledException e) { }
+            write(\"for main\");
+            assert(io.readLine() == \"for main\");
+            return 1;
+        }";
+    let (reader, writer) = std::io::pipe().unwrap();
+    let write = move |line: &str| {
+        use std::io::Write;
+        (&writer).write_all(format!("{line}\n").as_bytes()).unwrap();
+    };
+    let builder = Vm::builder().stdin(reader).native("write", write);
+    assert_eq!(builder.load(&compile(source).unwrap()).unwrap().run().unwrap(), 1);
+}
+
+#[test]
+fn a_closure_on_the_pool_returns_throws_and_panics_like_any_other() {
+    let source = "
+        import thread;
+        native string read(string name);
+        class Job { public string name; public string run() { return read(name); } }
+        string go(string name) { Future<string> f = thread.spawn(new Job{name: name}.run); return f.get(); }
+        string main2() { string a = go(\"x\"); try { go(\"bad\"); } catch (IOException e) { a += e.message; } return a; }
+        string worse() { return go(\"worse\"); }";
+    let read = |name: &str| -> Result<String, std::io::Error> {
+        match name {
+            "bad" => Err(std::io::Error::other("no such thing")),
+            "worse" => panic!("on the pool"),
+            name => Ok(name.repeat(3)),
+        }
+    };
+    let mut vm = Vm::builder().blocking("read", read).load(&compile(source).unwrap()).unwrap();
+    assert_eq!(vm.call::<String>("main2", ()).unwrap(), "xxxno such thing");
+    let result =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| vm.call::<String>("worse", ())));
+    assert_eq!(result.unwrap_err().downcast_ref::<&str>(), Some(&"on the pool"));
+    assert_eq!(vm.call::<String>("main2", ()).unwrap(), "xxxno such thing");
+}

@@ -32,7 +32,10 @@ use super::interp::Machine;
 use super::link::TypeIndex;
 use super::tasks::Tasks;
 use super::tasks::queue::{Queue, Timeout, What};
+use super::tasks::table::Finished;
 use super::types::{ExceptionClass, FunctionId, Signature, TypeId, TypeTable};
+use crate::blocking;
+use crate::sched::carrier::Carrier;
 use crate::sched::clock::Instant;
 use crate::sched::resumable::Wakeup;
 
@@ -467,6 +470,54 @@ impl<'a> Context<'a> {
         let waiting = Waiting { what, timeout, ..Waiting::sleep(deadline) };
         self.machine.current().wait.park_on_any(&waiting, arms)?;
         Ok(Outcome::Park)
+    }
+
+    /// Does something that may take long in the operating system: on the pool, while other tasks go on;
+    /// or at once, where there is nobody else. `finish` makes the result of the call of it, and may
+    /// find the heap full: then it is called once more.
+    ///
+    /// # Errors
+    ///
+    /// Those of `finish`.
+    pub(crate) fn blocking<T: Any + Send>(
+        &mut self,
+        job: impl FnOnce() -> T + Send + 'static,
+        finish: impl FnOnce(&mut Context<'a>, &T) -> Result<Outcome, Trap>,
+    ) -> Result<Outcome, Trap> {
+        let earlier = self.machine.tasks.finished.take().and_then(|it| it.downcast::<T>().ok());
+        let done = match earlier {
+            Some(done) => done,
+            None if !self.machine.tasks.is_task() => {
+                if Carrier::current().is_some() {
+                    // The fiber's carrier is not the script's to block.
+                    return Err(Trap::NeedsTask);
+                }
+                Box::new(job())
+            }
+            None => {
+                let forever = Waiting::sleep(Instant::FAR_FUTURE);
+                let outcome = self.park(Waiting { what: What::Job, ..forever })?;
+                let place = self.machine.current().place;
+                let job = blocking::spawn(move || Box::new(job()) as Finished);
+                let done = self.machine.tasks.leave_to_pool(place, job);
+                let Some(done) = done.and_then(|done| done.downcast::<T>().ok()) else {
+                    return Ok(outcome);
+                };
+                self.machine.current().wait.leave();
+                done
+            }
+        };
+        let result = finish(self, &done);
+        if let Err(Trap::HeapFull(_)) = result {
+            self.machine.tasks.finished = Some(done);
+        }
+        result
+    }
+
+    /// What a job of this call gave, which is made again.
+    pub(crate) fn take_finished<T: Any>(&mut self) -> Option<T> {
+        let finished = self.machine.tasks.finished.take()?;
+        finished.downcast().ok().map(|done| *done)
     }
 
     /// The runtime type of objects of a type of the program.

@@ -95,7 +95,7 @@ impl<T: Value> Value for Channel<T> {
     }
 }
 
-impl<T: Value> FromScript for Channel<T> {
+impl<T: Value + 'static> FromScript for Channel<T> {
     fn from_word(scope: Scope<'_>, ty: TypeId, word: Word) -> Result<Channel<T>, Failure> {
         let &Type::Channel(of) = scope.types.get(ty) else {
             return Err(scope.mismatch::<Channel<T>>(ty));

@@ -91,7 +91,7 @@ pub trait ToScript: Value {
 /// A Rust value that a script can give: the result of a call, an argument of a native function.
 ///
 /// The implementations are those of the [table](crate::vm#values); there can be no others.
-pub trait FromScript: Value + Sized {
+pub trait FromScript: Value + Sized + Send + 'static {
     /// The value of a word, which is of the type.
     #[doc(hidden)]
     fn from_word(scope: Scope<'_>, ty: TypeId, word: Word) -> Result<Self, Failure>;

@@ -162,9 +162,30 @@ impl Builder {
         self.register(name, function.registered(), NativeKind::Plain)
     }
 
-    /// As [`Builder::native`], for a closure that may wait in the operating system.
+    /// As [`Builder::native`], for a closure that may wait, in the operating system or for anybody
+    /// else: where the script's other tasks can go on it runs on the
+    /// [pool of blocking calls](crate::blocking), else at once.
+    ///
+    /// ```
+    /// use pirn::vm::{Vm, compile};
+    ///
+    /// let program = compile(
+    ///     "import thread;
+    ///      native int ask(string question);
+    ///      int slow() { return ask(\"how long?\"); }
+    ///      int main() { Future<int> a = thread.spawn(slow); Future<int> b = thread.spawn(slow);
+    ///          return a.get() + b.get(); }",
+    /// )?;
+    /// let both = std::sync::Barrier::new(2);
+    /// let ask = move |question: &str| {
+    ///     both.wait(); // passed only if two calls are under way at once
+    ///     question.len() as i32
+    /// };
+    /// assert_eq!(Vm::builder().blocking("ask", ask).load(&program)?.run()?, 18);
+    /// # Ok::<(), pirn::vm::Error>(())
+    /// ```
     pub fn blocking<M>(self, name: &str, function: impl Native<M>) -> Builder {
-        self.register(name, function.registered(), NativeKind::Blocking)
+        self.register(name, function.registered_blocking(), NativeKind::Blocking)
     }
 
     /// As [`Builder::native`], for a closure that calls back into the script: its first parameter is

@@ -3,7 +3,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::call::Call;
 use super::convert::{Failure, FromScript, Scope, ScriptType, ToScript, Value};
@@ -19,9 +19,21 @@ pub trait Argument: Value {
     #[doc(hidden)]
     type Of<'a>;
 
+    /// What stands for it on another OS thread.
+    #[doc(hidden)]
+    type Owned: Send + 'static;
+
     /// The value of an argument.
     #[doc(hidden)]
     fn get<'a>(scope: Scope<'_>, ty: TypeId, word: Word, call: &Lives<'a>) -> Got<Self::Of<'a>>;
+
+    /// The value of an argument, to be taken to another OS thread.
+    #[doc(hidden)]
+    fn own(scope: Scope<'_>, ty: TypeId, word: Word) -> Got<Self::Owned>;
+
+    /// The argument there; once.
+    #[doc(hidden)]
+    fn lend(owned: &mut Option<Self::Owned>) -> Self::Of<'_>;
 }
 
 /// The result of reading an argument. Not for use outside this crate.
@@ -36,13 +48,24 @@ pub struct Lives<'a>(std::marker::PhantomData<&'a ()>);
 impl<T: FromScript> Argument for T {
     type Of<'a> = T;
 
+    type Owned = T;
+
     fn get<'a>(scope: Scope<'_>, ty: TypeId, word: Word, _: &Lives<'a>) -> Got<T> {
         T::from_word(scope, ty, word)
+    }
+
+    fn own(scope: Scope<'_>, ty: TypeId, word: Word) -> Got<T> {
+        T::from_word(scope, ty, word)
+    }
+
+    fn lend(owned: &mut Option<T>) -> T {
+        owned.take().expect("an argument is lent once")
     }
 }
 
 impl Argument for &str {
     type Of<'a> = &'a str;
+    type Owned = String;
 
     fn get<'a>(_: Scope<'_>, _: TypeId, word: Word, _: &Lives<'a>) -> Got<&'a str> {
         // SAFETY: the word is of the type string. A string never moves or changes, and arguments are
@@ -52,6 +75,14 @@ impl Argument for &str {
             let script = "string that is not UTF-8".into();
             Failure::Error(Error::Type { rust: "&str".into(), script })
         })
+    }
+
+    fn own(scope: Scope<'_>, ty: TypeId, word: Word) -> Got<String> {
+        String::from_word(scope, ty, word)
+    }
+
+    fn lend(owned: &mut Option<String>) -> &str {
+        owned.as_deref().expect("an argument is there as long as the call")
     }
 }
 
@@ -88,6 +119,10 @@ impl<T: ToScript + Send + 'static, E: Into<Error>> Return for Result<T, E> {
 pub trait Native<Marker>: Send + Sync + 'static {
     #[doc(hidden)]
     fn registered(self) -> Registered;
+
+    /// To be called on the pool.
+    #[doc(hidden)]
+    fn registered_blocking(self) -> Registered;
 }
 
 /// A closure that can be a native function which calls back into the script: the first parameter is a
@@ -128,6 +163,29 @@ macro_rules! natives {
                             let $arg = argument::<$arg>(cx, $index, &lives)?;)*
                             guard(cx, |_| self($($arg),*))
                         })
+                    }),
+                }
+            }
+
+            fn registered_blocking(self) -> Registered {
+                let function = Arc::new(self);
+                Registered {
+                    fits: |signature, types| {
+                        fits::<R>(signature, types, &[$($arg::fits),*])
+                    },
+                    describe: || describe::<R>(&[$($arg::describe()),*]),
+                    body: Arc::new(move |cx: &mut Context<'_>| {
+                        let function = function.clone();
+                        $(#[allow(non_snake_case)]
+                        let mut $arg = Some(owned::<$arg>(cx, $index)?);)*
+                        cx.blocking(
+                            move || {
+                                Slot::new(catch_unwind(AssertUnwindSafe(|| {
+                                    function($($arg::lend(&mut $arg)),*).into_result()
+                                })))
+                            },
+                            finish::<R>,
+                        )
                     }),
                 }
             }
@@ -201,6 +259,52 @@ fn argument<'a, A: Argument>(
         Failure::HeapFull(_) => Trap::exception("out of memory"),
         Failure::Error(error) => trap(cx, error),
     })
+}
+
+/// An argument that goes to another OS thread.
+fn owned<A: Argument>(cx: &Context<'_>, index: usize) -> Result<A::Owned, Trap> {
+    let scope = Scope { heap: cx.heap(), types: cx.types(), tasks: cx.tasks() };
+    let ty = cx.signature().params[index].ty;
+    A::own(scope, ty, cx.word(index)).map_err(|failure| match failure {
+        // Reading allocates nothing in the heap.
+        Failure::HeapFull(_) => Trap::exception("out of memory"),
+        Failure::Error(error) => trap(cx, error),
+    })
+}
+
+/// What a closure on the pool returned, until it has become a word; or how it panicked.
+struct Slot<V>(Mutex<Option<std::thread::Result<Result<V, Error>>>>);
+
+impl<V> Slot<V> {
+    fn new(result: std::thread::Result<Result<V, Error>>) -> Slot<V> {
+        Slot(Mutex::new(Some(result)))
+    }
+}
+
+/// Makes the result of a call of what a closure on the pool returned.
+fn finish<R: Return>(cx: &mut Context<'_>, slot: &Slot<R::Value>) -> Result<Outcome, Trap> {
+    let mut slot = slot.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let value = match slot.take() {
+        Some(Ok(Ok(value))) => value,
+        Some(Ok(Err(error))) => return Err(trap(cx, error)),
+        Some(Err(panic)) => {
+            cx.state::<Panicked>().0.get_or_insert(panic);
+            return Err(Trap::Stop);
+        }
+        None => return Err(Trap::exception("the result of a native function was lost")),
+    };
+    let scope = Scope { heap: cx.heap(), types: cx.types(), tasks: cx.tasks() };
+    match value.to_word(scope, cx.signature().result) {
+        Ok(word) => {
+            cx.set_word(word);
+            Ok(Outcome::Done)
+        }
+        Err(Failure::HeapFull(full)) => {
+            *slot = Some(Ok(Ok(value)));
+            Err(Trap::HeapFull(full))
+        }
+        Err(Failure::Error(error)) => Err(trap(cx, error)),
+    }
 }
 
 /// A result for which the heap had no room: the interpreter collects and calls again, and the

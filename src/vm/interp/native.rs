@@ -21,6 +21,7 @@ use crate::stack::bounds_at;
 use crate::vm::heap::HeapFull;
 use crate::vm::module::NativeImport;
 use crate::vm::native::{Context, NativeBody, NativeKind, Outcome, Trap, Word};
+use crate::vm::tasks::queue::What;
 use crate::vm::tasks::select::Select;
 use crate::vm::tasks::table::GoOn;
 use crate::vm::types::{ExceptionClass, FunctionId, Signature};
@@ -95,6 +96,8 @@ fn call_here(machine: &mut Machine) -> Step {
 fn call_again(machine: &mut Machine) -> Step {
     machine.collect();
     let result = invoke(machine);
+    // What a job gave is lost where it finds no room even so.
+    machine.tasks.finished = None;
     finish(machine, result)
 }
 
@@ -258,6 +261,7 @@ impl Machine {
                 self.set_register(a, arm as Word);
                 self.advance()
             }
+            GoOn::Wait if self.job_is_done() => Step::Continue,
             GoOn::Wait => self.leave(Halt::Parked),
             GoOn::Throw(exception) => self.throw(exception),
             GoOn::Closed(what) => {
@@ -268,8 +272,22 @@ impl Machine {
                 let message = format!("the time was up that was given {}", what.purpose());
                 self.raise(ExceptionClass::Timeout, &message)
             }
-            GoOn::Cancelled => self.raise(ExceptionClass::Cancelled, "the task was cancelled"),
+            GoOn::Cancelled => {
+                let place = self.current().place;
+                self.tasks.forget_job(place);
+                self.raise(ExceptionClass::Cancelled, "the task was cancelled")
+            }
         }
+    }
+
+    /// Whether the thread has waited for a job that is done: then it makes its call again.
+    fn job_is_done(&mut self) -> bool {
+        let (what, place) = (self.current().wait.what(), self.current().place);
+        let done = what == What::Job && self.tasks.has_finished(place);
+        if done {
+            self.current().wait.leave();
+        }
+        done
     }
 
     /// Calls a function from native code, on top of the current thread's frames.

@@ -126,9 +126,9 @@ const TABLE: &[(&str, NativeKind, NativeFn)] = &[
     // Input and output.
     ("io.appendFile(string, string)", Blocking, fs::append_file),
     ("io.args() -> List<string>", Plain, io::args),
-    ("io.eprint(text)", Blocking, io::eprint),
+    ("io.eprint(text)", Plain, io::eprint),
     ("io.hasInput() -> bool", Blocking, io::has_input),
-    ("io.print(text)", Blocking, io::print),
+    ("io.print(text)", Plain, io::print),
     ("io.readBool() -> bool", Blocking, io::read_bool),
     ("io.readChar() -> char", Blocking, io::read_char),
     ("io.readDouble() -> double", Blocking, io::read_double),
@@ -139,7 +139,7 @@ const TABLE: &[(&str, NativeKind, NativeFn)] = &[
     ("io.readLong() -> long", Blocking, io::read_long),
     ("io.readToken() -> string", Blocking, io::read_token),
     ("io.residentBytes() -> long", Plain, io::resident_bytes),
-    ("io.write(text)", Blocking, io::write),
+    ("io.write(text)", Plain, io::write),
     ("io.writeFile(string, string)", Blocking, fs::write_file),
 
     // Files.

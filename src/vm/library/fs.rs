@@ -1,46 +1,73 @@
 //! The package `fs`, and the functions of `io` that work on whole files.
 //!
 //! Paths are as the system has them; relative ones start at the process's directory. What a file
-//! contains need not be UTF-8.
+//! contains need not be UTF-8. What asks the system is left to the pool, where other tasks can run.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 
 use super::args::{Native, bytes, io_error, path, return_bytes, return_strings};
-use crate::vm::native::{Context, Outcome};
+use crate::vm::native::{Context, Outcome, Trap};
 
 /// The largest file that `io.readFile` reads.
 const LARGEST_FILE: u64 = 16 * 1024 * 1024;
 
+/// Does something with the path that is the first argument, on the pool; an error says what it was.
+fn with_path<T: Send + 'static>(
+    cx: &mut Context<'_>,
+    what: &'static str,
+    job: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+    finish: impl FnOnce(&mut Context<'_>, &T) -> Native,
+) -> Native {
+    let path = path(cx, 0).to_owned();
+    cx.blocking(
+        move || job(&path).map_err(|error| io_error(what, &path, &error)),
+        |cx, done| finish(cx, done.as_ref().map_err(Trap::clone)?),
+    )
+}
+
+fn ask(cx: &mut Context<'_>, question: fn(&Path) -> bool) -> Native {
+    with_path(
+        cx,
+        "look at",
+        move |path| Ok(question(path)),
+        |cx, &answer| {
+            cx.set_bool(answer);
+            Ok(Outcome::Done)
+        },
+    )
+}
+
 pub fn exists(cx: &mut Context<'_>) -> Native {
-    cx.set_bool(path(cx, 0).exists());
-    Ok(Outcome::Done)
+    ask(cx, Path::exists)
 }
 
 pub fn is_file(cx: &mut Context<'_>) -> Native {
-    cx.set_bool(path(cx, 0).is_file());
-    Ok(Outcome::Done)
+    ask(cx, Path::is_file)
 }
 
 pub fn is_directory(cx: &mut Context<'_>) -> Native {
-    cx.set_bool(path(cx, 0).is_dir());
-    Ok(Outcome::Done)
+    ask(cx, Path::is_dir)
 }
 
 pub fn size(cx: &mut Context<'_>) -> Native {
-    let path = path(cx, 0);
-    let meta = fs::metadata(path).map_err(|error| io_error("find the size of", path, &error))?;
-    cx.set_long(meta.len().try_into().unwrap_or(i64::MAX));
-    Ok(Outcome::Done)
+    with_path(
+        cx,
+        "find the size of",
+        |path| Ok(fs::metadata(path)?.len()),
+        |cx, &len| {
+            cx.set_long(len.try_into().unwrap_or(i64::MAX));
+            Ok(Outcome::Done)
+        },
+    )
 }
 
 /// The names of the files of a directory (not of directories in it), sorted by bytes.
 pub fn list_files(cx: &mut Context<'_>) -> Native {
     use std::os::unix::ffi::OsStrExt;
-    let path = path(cx, 0);
-    let mut names = Vec::new();
-    let read = |names: &mut Vec<_>| -> io::Result<()> {
+    let list = |path: &Path| {
+        let mut names = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             // A link to a file counts as a file.
@@ -48,31 +75,33 @@ pub fn list_files(cx: &mut Context<'_>) -> Native {
                 names.push(entry.file_name());
             }
         }
-        Ok(())
+        names.sort();
+        Ok(names)
     };
-    read(&mut names).map_err(|error| io_error("list the files of", path, &error))?;
-    names.sort();
-    return_strings(cx, names.iter().map(|name| name.as_bytes()))
+    with_path(cx, "list the files of", list, |cx, names| {
+        return_strings(cx, names.iter().map(|name| name.as_bytes()))
+    })
+}
+
+fn nothing(_: &mut Context<'_>, (): &()) -> Native {
+    Ok(Outcome::Done)
 }
 
 pub fn make_dirs(cx: &mut Context<'_>) -> Native {
-    let path = path(cx, 0);
-    fs::create_dir_all(path).map_err(|error| io_error("make the directory", path, &error))?;
-    Ok(Outcome::Done)
+    with_path(cx, "make the directory", |path| fs::create_dir_all(path), nothing)
 }
 
 /// Removes a file or an empty directory; what is missing is fine.
 pub fn remove(cx: &mut Context<'_>) -> Native {
-    let path = path(cx, 0);
-    let removed = match fs::symlink_metadata(path) {
-        Ok(meta) if meta.is_dir() => fs::remove_dir(path),
-        Ok(_) => fs::remove_file(path),
-        Err(error) => Err(error),
+    let remove = |path: &Path| {
+        let removed = match fs::symlink_metadata(path) {
+            Ok(meta) if meta.is_dir() => fs::remove_dir(path),
+            Ok(_) => fs::remove_file(path),
+            Err(error) => Err(error),
+        };
+        removed.or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })
     };
-    match removed {
-        Err(error) if !is_missing(&error) => Err(io_error("remove", path, &error)),
-        _ => Ok(Outcome::Done),
-    }
+    with_path(cx, "remove", remove, nothing)
 }
 
 /// A path below a file does not exist either.
@@ -95,9 +124,7 @@ pub fn join(cx: &mut Context<'_>) -> Native {
 }
 
 pub fn read_file(cx: &mut Context<'_>) -> Native {
-    let path = path(cx, 0);
-    let content = read(path).map_err(|error| io_error("read", path, &error))?;
-    return_bytes(cx, &content)
+    with_path(cx, "read", read, |cx, content| return_bytes(cx, content))
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -111,14 +138,14 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 pub fn write_file(cx: &mut Context<'_>) -> Native {
-    let path = path(cx, 0);
-    fs::write(path, bytes(cx, 1)).map_err(|error| io_error("write", path, &error))?;
-    Ok(Outcome::Done)
+    let content = bytes(cx, 1).to_vec();
+    with_path(cx, "write", move |path| fs::write(path, content), nothing)
 }
 
 pub fn append_file(cx: &mut Context<'_>) -> Native {
-    let path = path(cx, 0);
-    let append = || File::options().append(true).create(true).open(path)?.write_all(bytes(cx, 1));
-    append().map_err(|error| io_error("append to", path, &error))?;
-    Ok(Outcome::Done)
+    let content = bytes(cx, 1).to_vec();
+    let append = move |path: &Path| {
+        File::options().append(true).create(true).open(path)?.write_all(&content)
+    };
+    with_path(cx, "append to", append, nothing)
 }

@@ -5,7 +5,7 @@ use std::io;
 
 use super::args::{Native, bytes, return_bytes, return_strings};
 use super::number;
-use super::streams::Streams;
+use super::streams::{Pending, Streams};
 use crate::vm::native::{Context, Outcome, Trap};
 use crate::vm::types::ExceptionClass;
 
@@ -68,80 +68,115 @@ fn end_of_input() -> Trap {
     Trap::of(ExceptionClass::Io, "standard input has ended")
 }
 
+/// Sees to it that what a native function takes from the input is there: it is called again then.
+/// `None`: it is there already. The output goes out before the machine waits, since it may be the
+/// question that the input answers.
+fn wait_for<'a>(
+    cx: &mut Context<'a>,
+    is_there: fn(&mut Pending) -> bool,
+    native: fn(&mut Context<'a>) -> Native,
+) -> Option<Native> {
+    if let Some(Err(error)) = cx.take_finished::<io::Result<()>>() {
+        return Some(Err(input_error(&error)));
+    }
+    let streams = cx.state::<Streams>();
+    if is_there(&mut streams.input.pending()) {
+        return None;
+    }
+    if let Err(error) = streams.output.flush() {
+        return Some(Err(stream_error("write to standard output", &error)));
+    }
+    let input = streams.input.clone();
+    let job = move || input.wait_for(is_there);
+    Some(cx.blocking(job, |cx, waited| match waited {
+        Ok(()) => native(cx),
+        Err(error) => Err(input_error(error)),
+    }))
+}
+
 pub fn has_input(cx: &mut Context<'_>) -> Native {
-    let more = cx.state::<Streams>().has_input().map_err(|error| input_error(&error))?;
+    if let Some(waits) = wait_for(cx, Pending::has_anything, has_input) {
+        return waits;
+    }
+    let more = !cx.state::<Streams>().input.pending().is_empty();
     cx.set_bool(more);
     Ok(Outcome::Done)
 }
 
 /// The rest of the current line; `""` at the end of the input.
 pub fn read_line(cx: &mut Context<'_>) -> Native {
-    let (line, consumed) = {
-        let found = cx.state::<Streams>().peek_line().map_err(|error| input_error(&error))?;
-        found.map_or((Vec::new(), 0), |(line, consumed)| (line.to_vec(), consumed))
-    };
+    if let Some(waits) = wait_for(cx, Pending::has_line, read_line) {
+        return waits;
+    }
+    let input = cx.state::<Streams>().input.clone();
+    let mut pending = input.pending();
+    let (line, consumed) = pending.line();
     // The string first: where the heap has no room for it, the line stays unread.
-    let outcome = return_bytes(cx, &line)?;
-    cx.state::<Streams>().input.consume(consumed);
+    let outcome = return_bytes(cx, line)?;
+    pending.consume(consumed);
     Ok(outcome)
 }
 
 pub fn read_token(cx: &mut Context<'_>) -> Native {
-    let token = cx.state::<Streams>().peek_token().map_err(|error| input_error(&error))?;
-    let token = token.ok_or_else(end_of_input)?.to_vec();
-    let outcome = return_bytes(cx, &token)?;
-    cx.state::<Streams>().input.consume(token.len());
+    if let Some(waits) = wait_for(cx, Pending::has_token, read_token) {
+        return waits;
+    }
+    let input = cx.state::<Streams>().input.clone();
+    let mut pending = input.pending();
+    let token = pending.token().ok_or_else(end_of_input)?;
+    let (length, outcome) = (token.len(), return_bytes(cx, token)?);
+    pending.consume(length);
     Ok(outcome)
 }
 
 pub fn read_char(cx: &mut Context<'_>) -> Native {
-    let read = cx.state::<Streams>().read_char().map_err(|error| input_error(&error))?;
+    if let Some(waits) = wait_for(cx, Pending::has_char, read_char) {
+        return waits;
+    }
+    let read = cx.state::<Streams>().input.pending().take_char();
     cx.set_uint(read.ok_or_else(end_of_input)?.into());
     Ok(Outcome::Done)
 }
 
 /// Parses the next token, which is consumed whether it is good or not.
-fn parsed<T>(
-    cx: &mut Context<'_>,
+fn parsed<'a, T>(
+    cx: &mut Context<'a>,
+    native: fn(&mut Context<'a>) -> Native,
     parse: fn(&str) -> Result<T, number::BadText>,
-) -> Result<T, Trap> {
-    let streams = cx.state::<Streams>();
-    let token = streams.peek_token().map_err(|error| input_error(&error))?;
-    let token = token.ok_or_else(end_of_input)?;
-    let parsed = parse(&String::from_utf8_lossy(token));
-    let len = token.len();
-    streams.input.consume(len);
-    parsed.map_err(|error| Trap::exception(error.to_string()))
+    put: fn(&mut Context<'a>, T),
+) -> Native {
+    if let Some(waits) = wait_for(cx, Pending::has_token, native) {
+        return waits;
+    }
+    let parsed = {
+        let mut pending = cx.state::<Streams>().input.pending();
+        let token = pending.token().ok_or_else(end_of_input)?;
+        let (length, parsed) = (token.len(), parse(&String::from_utf8_lossy(token)));
+        pending.consume(length);
+        parsed
+    };
+    put(cx, parsed.map_err(|error| Trap::exception(error.to_string()))?);
+    Ok(Outcome::Done)
 }
 
 pub fn read_int(cx: &mut Context<'_>) -> Native {
-    let value = parsed(cx, number::parse_int)?;
-    cx.set_int(value);
-    Ok(Outcome::Done)
+    parsed(cx, read_int, number::parse_int, |cx, value| cx.set_int(value))
 }
 
 pub fn read_long(cx: &mut Context<'_>) -> Native {
-    let value = parsed(cx, number::parse_long)?;
-    cx.set_long(value);
-    Ok(Outcome::Done)
+    parsed(cx, read_long, number::parse_long, |cx, value| cx.set_long(value))
 }
 
 pub fn read_float(cx: &mut Context<'_>) -> Native {
-    let value = parsed(cx, number::parse_float)?;
-    cx.set_float(value);
-    Ok(Outcome::Done)
+    parsed(cx, read_float, number::parse_float, |cx, value| cx.set_float(value))
 }
 
 pub fn read_double(cx: &mut Context<'_>) -> Native {
-    let value = parsed(cx, number::parse_double)?;
-    cx.set_double(value);
-    Ok(Outcome::Done)
+    parsed(cx, read_double, number::parse_double, |cx, value| cx.set_double(value))
 }
 
 pub fn read_bool(cx: &mut Context<'_>) -> Native {
-    let value = parsed(cx, number::parse_bool)?;
-    cx.set_bool(value);
-    Ok(Outcome::Done)
+    parsed(cx, read_bool, number::parse_bool, |cx, value| cx.set_bool(value))
 }
 
 #[cfg(test)]

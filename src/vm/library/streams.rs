@@ -3,14 +3,15 @@
 //! * Output is collected in a buffer: written out at each end of a line on a terminal, else when
 //!   8 KiB are full. It is also written out before the machine waits for input, before something
 //!   goes to standard error, and when the host asks, as it does after each call.
-//! * Input is read ahead. Reading looks first and consumes afterwards, so that a native function
-//!   that fails in between (the heap is full) can be called again.
+//! * Input is read ahead, on the pool where other tasks can run. Reading looks first and consumes
+//!   afterwards, so that a native function that fails in between (the heap is full) can be called again.
 //!
 //! Strings are bytes: what is not UTF-8 passes through unchanged.
 //!
 //! A host may put streams of its own in the place of the process's.
 
 use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How much output is collected at most.
 const OUTPUT_BUFFER: usize = 8 * 1024;
@@ -64,80 +65,6 @@ impl Streams {
         self.error.write_all(&bytes)?;
         self.error.flush()
     }
-
-    /// The next line without its end (LF or CR LF), and how many bytes to consume for it. `None` at
-    /// the end of the input.
-    pub fn peek_line(&mut self) -> io::Result<Option<(&[u8], usize)>> {
-        let Streams { input, output, .. } = self;
-        let mut seen = 0;
-        let end = loop {
-            if let Some(at) = memchr::memchr(b'\n', &input.pending()[seen..]) {
-                break Some(seen + at);
-            }
-            seen = input.pending().len();
-            if !input.fill(output)? {
-                break None;
-            }
-        };
-        let (len, consumed) = match end {
-            Some(end) => (end, end + 1),
-            None => (seen, seen),
-        };
-        if consumed == 0 {
-            return Ok(None);
-        }
-        let line = &input.pending()[..len];
-        Ok(Some((line.strip_suffix(b"\r").unwrap_or(line), consumed)))
-    }
-
-    /// Skips white space and gives the next token, up to white space; it is not consumed. `None` at
-    /// the end of the input.
-    pub fn peek_token(&mut self) -> io::Result<Option<&[u8]>> {
-        let Streams { input, output, .. } = self;
-        if !input.skip_space(output)? {
-            return Ok(None);
-        }
-        let mut len = 0;
-        loop {
-            match input.pending()[len..].iter().position(|&byte| is_space(byte)) {
-                Some(at) => {
-                    len += at;
-                    break;
-                }
-                None => len = input.pending().len(),
-            }
-            if !input.fill(output)? {
-                break;
-            }
-        }
-        Ok(Some(&input.pending()[..len]))
-    }
-
-    /// Skips white space and reads a char; a byte that is not UTF-8 reads as U+FFFD. `None` at the
-    /// end of the input.
-    pub fn read_char(&mut self) -> io::Result<Option<char>> {
-        let Streams { input, output, .. } = self;
-        if !input.skip_space(output)? {
-            return Ok(None);
-        }
-        let len = match input.pending()[0] {
-            0xc0..0xe0 => 2,
-            0xe0..0xf0 => 3,
-            0xf0.. => 4,
-            _ => 1,
-        };
-        while input.pending().len() < len && input.fill(output)? {}
-        let bytes = &input.pending()[..len.min(input.pending().len())];
-        let read = std::str::from_utf8(bytes).ok().and_then(|text| text.chars().next());
-        input.consume(read.map_or(1, char::len_utf8));
-        Ok(Some(read.unwrap_or(char::REPLACEMENT_CHARACTER)))
-    }
-
-    /// Whether a byte is left to read.
-    pub fn has_input(&mut self) -> io::Result<bool> {
-        let Streams { input, output, .. } = self;
-        Ok(!input.pending().is_empty() || input.fill(output)?)
-    }
 }
 
 /// What separates words, and what `trim` cuts off.
@@ -145,72 +72,169 @@ pub fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\x0b' | b'\x0c' | b'\r')
 }
 
-/// Input that was read ahead.
-pub struct Input {
-    source: Box<dyn Read + Send>,
-    /// Read but not consumed: from `at` on.
-    buffer: Vec<u8>,
-    at: usize,
-    ended: bool,
+/// Input, for the machine and for the threads that read it.
+///
+/// What was read lies in the buffer until the machine takes it, so a reader that is not wanted any more
+/// loses nothing. The source is locked for as long as reading takes, the buffer never for long.
+#[derive(Clone)]
+pub struct Input(Arc<Shared>);
+
+struct Shared {
+    source: Mutex<Box<dyn Read + Send>>,
+    pending: Mutex<Pending>,
 }
 
 impl Input {
     fn new(source: Box<dyn Read + Send>) -> Input {
-        Input { source, buffer: Vec::new(), at: 0, ended: false }
+        let shared = Shared { source: Mutex::new(source), pending: Mutex::default() };
+        Input(Arc::new(shared))
     }
 
-    fn pending(&self) -> &[u8] {
+    /// What was read and not taken.
+    pub fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.0.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads until this holds, as it does at the end of the input.
+    ///
+    /// # Errors
+    ///
+    /// Those of the source; a line or word that is too long.
+    pub fn wait_for(&self, is_there: fn(&mut Pending) -> bool) -> io::Result<()> {
+        let source = &mut *self.0.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chunk = INPUT_CHUNK;
+        // Another thread may have read it before this one got the source.
+        while !is_there(&mut self.pending()) {
+            if self.pending().bytes().len() > LONGEST {
+                return Err(io::Error::new(
+                    ErrorKind::InvalidData,
+                    "a line or word of standard input is longer than 64 MiB",
+                ));
+            }
+            let mut bytes = vec![0; chunk];
+            let read = loop {
+                match source.read(&mut bytes) {
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    other => break other?,
+                }
+            };
+            self.pending().add(&bytes[..read]);
+            chunk = (2 * chunk).min(LONGEST / 64);
+        }
+        Ok(())
+    }
+}
+
+/// Input that was read ahead.
+#[derive(Default)]
+pub struct Pending {
+    /// Read but not consumed: from `at` on.
+    buffer: Vec<u8>,
+    at: usize,
+    /// So many bytes were looked through in vain for the end of a line or word.
+    seen: usize,
+    ended: bool,
+}
+
+impl Pending {
+    fn bytes(&self) -> &[u8] {
         &self.buffer[self.at..]
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        self.buffer.extend_from_slice(bytes);
+        self.ended = bytes.is_empty();
     }
 
     /// Takes bytes that were looked at.
     pub fn consume(&mut self, count: usize) {
         self.at = (self.at + count).min(self.buffer.len());
+        self.seen = 0;
     }
 
-    /// Reads more, after what is pending; false at the end. The output goes out first: it may be the
-    /// question that the input answers.
-    fn fill(&mut self, output: &mut Output) -> io::Result<bool> {
-        if self.ended {
-            return Ok(false);
+    fn skip_space(&mut self) {
+        let space = self.bytes().iter().take_while(|&&byte| is_space(byte)).count();
+        if space > 0 {
+            self.consume(space);
         }
-        if self.pending().len() > LONGEST {
-            return Err(io::Error::new(
-                ErrorKind::InvalidData,
-                "a line or word of standard input is longer than 64 MiB",
-            ));
+    }
+
+    /// Whether a byte for which this holds is there; what was looked through before is not again.
+    fn look_for(&mut self, wanted: impl Fn(&[u8]) -> Option<usize>) -> bool {
+        let seen = self.seen.min(self.bytes().len());
+        let found = wanted(&self.bytes()[seen..]).is_some();
+        if !found {
+            self.seen = self.bytes().len();
         }
-        output.flush()?;
-        self.buffer.drain(..self.at);
-        self.at = 0;
-        let old = self.buffer.len();
-        self.buffer.resize(old + INPUT_CHUNK.max(old), 0);
-        let read = loop {
-            match self.source.read(&mut self.buffer[old..]) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                other => break other,
-            }
+        found || self.ended
+    }
+
+    /// Whether a line can be taken.
+    pub fn has_line(&mut self) -> bool {
+        self.look_for(|bytes| memchr::memchr(b'\n', bytes))
+    }
+
+    /// Whether a token can be taken. White space before it is skipped.
+    pub fn has_token(&mut self) -> bool {
+        self.skip_space();
+        self.look_for(|bytes| bytes.iter().position(|&byte| is_space(byte)))
+    }
+
+    /// Whether a char can be taken. White space before it is skipped.
+    pub fn has_char(&mut self) -> bool {
+        self.skip_space();
+        self.ended || self.bytes().len() >= self.char_length()
+    }
+
+    /// Whether it is known if anything is left.
+    pub fn has_anything(&mut self) -> bool {
+        self.ended || !self.bytes().is_empty()
+    }
+
+    /// Whether nothing is left, once that is known.
+    pub fn is_empty(&self) -> bool {
+        self.bytes().is_empty()
+    }
+
+    /// The next line without its end (LF or CR LF), and how many bytes to consume for it.
+    pub fn line(&self) -> (&[u8], usize) {
+        let bytes = self.bytes();
+        let (line, consumed) = match memchr::memchr(b'\n', bytes) {
+            Some(end) => (&bytes[..end], end + 1),
+            None => (bytes, bytes.len()),
         };
-        self.buffer.truncate(old + *read.as_ref().unwrap_or(&0));
-        self.ended = read? == 0;
-        Ok(!self.ended)
+        (line.strip_suffix(b"\r").unwrap_or(line), consumed)
     }
 
-    /// Consumes white space; false if the input ends before anything else.
-    fn skip_space(&mut self, output: &mut Output) -> io::Result<bool> {
-        loop {
-            let pending = self.pending();
-            match pending.iter().position(|&byte| !is_space(byte)) {
-                Some(at) => {
-                    self.consume(at);
-                    return Ok(true);
-                }
-                None => self.consume(pending.len()),
-            }
-            if !self.fill(output)? {
-                return Ok(false);
-            }
+    /// The next token, up to white space. `None` at the end of the input.
+    pub fn token(&self) -> Option<&[u8]> {
+        let bytes = self.bytes();
+        let len = bytes.iter().position(|&byte| is_space(byte)).unwrap_or(bytes.len());
+        (len > 0).then(|| &bytes[..len])
+    }
+
+    /// Bytes that the next char should have.
+    fn char_length(&self) -> usize {
+        match self.bytes().first() {
+            Some(0xc0..0xe0) => 2,
+            Some(0xe0..0xf0) => 3,
+            Some(0xf0..) => 4,
+            _ => 1,
         }
+    }
+
+    /// Takes a char; a byte that is not UTF-8 reads as U+FFFD. `None` at the end of the input.
+    pub fn take_char(&mut self) -> Option<char> {
+        let bytes = self.bytes();
+        let bytes = &bytes[..self.char_length().min(bytes.len())];
+        if bytes.is_empty() {
+            return None;
+        }
+        let read = std::str::from_utf8(bytes).ok().and_then(|text| text.chars().next());
+        self.consume(read.map_or(1, char::len_utf8));
+        Some(read.unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 }
 
@@ -314,17 +338,19 @@ mod tests {
     }
 
     fn line(streams: &mut Streams) -> Option<String> {
-        let (text, consumed) = {
-            let (text, consumed) = streams.peek_line().unwrap()?;
-            (String::from_utf8_lossy(text).into_owned(), consumed)
-        };
-        streams.input.consume(consumed);
-        Some(text)
+        streams.input.wait_for(Pending::has_line).unwrap();
+        let mut pending = streams.input.pending();
+        let (text, consumed) = pending.line();
+        let text = String::from_utf8_lossy(text).into_owned();
+        pending.consume(consumed);
+        (consumed > 0).then_some(text)
     }
 
     fn token(streams: &mut Streams) -> Option<String> {
-        let token = String::from_utf8_lossy(streams.peek_token().unwrap()?).into_owned();
-        streams.input.consume(token.len());
+        streams.input.wait_for(Pending::has_token).unwrap();
+        let mut pending = streams.input.pending();
+        let token = String::from_utf8_lossy(pending.token()?).into_owned();
+        pending.consume(token.len());
         Some(token)
     }
 
@@ -333,7 +359,8 @@ mod tests {
         let (mut streams, _) = streams("one\r\n\ntwo\rthree\nend", false);
         let lines: Vec<_> = std::iter::from_fn(|| line(&mut streams)).collect();
         assert_eq!(lines, ["one", "", "two\rthree", "end"]);
-        assert!(!streams.has_input().unwrap());
+        streams.input.wait_for(Pending::has_anything).unwrap();
+        assert!(streams.input.pending().is_empty());
     }
 
     #[test]
@@ -348,20 +375,24 @@ mod tests {
 
     #[test]
     fn what_was_only_looked_at_is_read_again() {
-        let (mut streams, _) = streams("word\n", false);
-        assert_eq!(streams.peek_token().unwrap(), Some(&b"word"[..]));
-        assert_eq!(streams.peek_line().unwrap(), Some((&b"word"[..], 5)));
+        let (mut streams, _) = streams("word\nnext", false);
+        streams.input.wait_for(Pending::has_line).unwrap();
+        assert_eq!(streams.input.pending().token(), Some(&b"word"[..]));
+        assert_eq!(streams.input.pending().line(), (&b"word"[..], 5));
         assert_eq!(line(&mut streams).as_deref(), Some("word"));
+        assert_eq!(line(&mut streams).as_deref(), Some("next"));
     }
 
     #[test]
     fn chars_are_read_whole_and_a_bad_byte_is_replaced() {
-        let (mut streams, _) = streams(" é 😀", false);
-        streams.input.source = Box::new(Slow(b" \xc3\xa9\xff \xf0\x9f\x98\x80".to_vec()));
-        assert_eq!(streams.read_char().unwrap(), Some('é'));
-        assert_eq!(streams.read_char().unwrap(), Some('\u{fffd}'));
-        assert_eq!(streams.read_char().unwrap(), Some('😀'));
-        assert_eq!(streams.read_char().unwrap(), None);
+        let source = Slow(b" \xc3\xa9\xff \xf0\x9f\x98\x80".to_vec());
+        let input = Input::new(Box::new(source));
+        let next = || {
+            input.wait_for(Pending::has_char).unwrap();
+            input.pending().take_char()
+        };
+        let chars: Vec<_> = std::iter::from_fn(next).collect();
+        assert_eq!(chars, ['é', '\u{fffd}', '😀']);
     }
 
     #[test]
@@ -369,7 +400,7 @@ mod tests {
         let (mut streams, sink) = streams("x", false);
         streams.output.write(b"question", true).unwrap();
         assert_eq!(sink.text(), "");
-        assert!(streams.has_input().unwrap());
+        streams.output.flush().unwrap();
         assert_eq!(sink.text(), "question\n");
         streams.output.write(b"a", false).unwrap();
         streams.write_error(b"b").unwrap();

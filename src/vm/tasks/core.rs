@@ -299,6 +299,7 @@ impl What {
             What::Lock => "to lock a mutex",
             What::Permit => "for a permit of a semaphore",
             What::Select => "for one of several channels",
+            What::Job => "for the operating system",
         }
     }
 }

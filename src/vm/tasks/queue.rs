@@ -56,6 +56,7 @@ pub(crate) enum What {
     Lock,
     Permit,
     Select,
+    Job,
 }
 
 /// What a call gives when its deadline passes first.
@@ -170,6 +171,10 @@ impl Wait {
     /// Whether the thread is a task.
     pub(crate) fn is_of_task(&self) -> bool {
         self.wakeup.is_some()
+    }
+
+    pub(crate) fn what(&self) -> What {
+        self.node.what
     }
 
     pub(crate) fn state(&self) -> State {

@@ -1,12 +1,15 @@
 //! The threads of a machine that are tasks, and how those ended that failed.
 
-use std::collections::BTreeMap;
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::task::Poll;
 
 use super::core::Core;
 use super::future::Future;
 use super::queue::{State, Timeout, Wait, What};
+use crate::blocking::Job;
 use crate::sched::carrier::Carrier;
 use crate::task::Context;
 use crate::vm::heap::{HeapFull, LocalHeap, Tracer};
@@ -18,6 +21,9 @@ pub(super) const TASK: usize = size_of::<Thread>() + 256;
 
 /// Bytes by which the heap's account of tasks may be wrong.
 const PORTION: usize = 64 << 10;
+
+/// What a job gave.
+pub(crate) type Finished = Box<dyn Any + Send>;
 
 /// A task that ended with an exception which nobody has observed yet, or which was observed last.
 #[derive(Debug)]
@@ -43,6 +49,10 @@ pub(crate) struct Tasks {
     observed: Option<Thrown>,
     /// Fibers of the host that wait in queues of the machine.
     pub(super) guests: Vec<NonNull<Wait>>,
+    /// What threads have left to the pool, by their places.
+    jobs: HashMap<u32, Job<Finished>>,
+    /// What a job gave, for the call that is made again.
+    pub(crate) finished: Option<Finished>,
     /// The task that has the machine.
     context: Option<NonNull<Context<'static>>>,
     /// Whose tasks these are; set before there are any.
@@ -85,6 +95,9 @@ impl Tasks {
     pub(super) fn remove(&mut self, thread: &mut Thread) -> Option<Arc<Core>> {
         thread.wait.leave();
         thread.wait.wakeup = None;
+        if !self.jobs.is_empty() {
+            self.jobs.remove(&thread.place);
+        }
         self.threads[thread.place as usize] = None;
         self.free.push(thread.place);
         self.live -= 1;
@@ -155,6 +168,33 @@ impl Tasks {
     /// Whether a task has the machine: else it runs on its caller's own stack.
     pub(crate) fn is_task(&self) -> bool {
         self.context.is_some()
+    }
+
+    /// Leaves something to the pool for the running thread, which then waits for it; what it gave if it
+    /// is done already.
+    pub(crate) fn leave_to_pool(&mut self, place: u32, job: Job<Finished>) -> Option<Finished> {
+        self.jobs.insert(place, job);
+        if self.has_finished(place) { self.finished.take() } else { None }
+    }
+
+    /// Whether the running thread's job is done: then the call is to be made again, and finds what it
+    /// gave. Else the task is resumed when it is.
+    pub(crate) fn has_finished(&mut self, place: u32) -> bool {
+        let Some(job) = self.jobs.get_mut(&place) else { return true };
+        // SAFETY: the context is that of the resume which is under way.
+        let Some(context) = self.context.map(|mut context| unsafe { context.as_mut() }) else {
+            return false;
+        };
+        let Poll::Ready(result) = job.poll_join(context) else { return false };
+        self.jobs.remove(&place);
+        // A job that was taken back, which nobody does, would be left to the pool once more.
+        self.finished = result.ok();
+        true
+    }
+
+    /// The running thread does not wait for its job any more.
+    pub(crate) fn forget_job(&mut self, place: u32) {
+        self.jobs.remove(&place);
     }
 
     /// Whether somebody else could run now.
