@@ -135,7 +135,8 @@ impl Slots {
 
     /// False: it is out already.
     fn remove(&mut self, token: Token) -> bool {
-        let slot = &mut self.slots[token.index()];
+        // There are none when the carrier has ended meanwhile.
+        let Some(slot) = self.slots.get_mut(token.index()) else { return false };
         let is_in = slot.uses == token.uses() && !slot.source.is_null();
         if is_in {
             slot.source = ptr::null();
@@ -354,5 +355,15 @@ mod tests {
         assert!(slots.get(first).is_none() && first != second);
         assert!(!slots.remove(first));
         assert!(slots.remove(second));
+    }
+
+    #[test]
+    fn a_source_that_goes_while_the_carrier_ends_finds_nothing_to_take_out() {
+        let mut slots = Slots::default();
+        let token = slots.insert(ptr::without_provenance::<Source>(64));
+        // As `retire` does.
+        slots.slots.clear();
+        slots.free.clear();
+        assert!(!slots.remove(token));
     }
 }
