@@ -17,7 +17,7 @@ use crate::vm::types::{FunctionId, Method, Type, TypeId};
 pub(super) struct Entry {
     /// Its first instruction.
     pub(super) code: *const Code,
-    /// Bytes that its registers take.
+    /// Bytes that its registers take; a result needs one.
     pub(super) bytes: usize,
 }
 
@@ -71,7 +71,7 @@ impl Tables {
         let entries: Box<[Entry]> = (0..program.functions.len())
             .map(|id| Entry {
                 code: code(FunctionId(id as u32)),
-                bytes: program.functions[id].registers as usize * size_of::<u64>(),
+                bytes: program.functions[id].registers.max(1) as usize * size_of::<u64>(),
             })
             .collect();
 

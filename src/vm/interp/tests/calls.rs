@@ -19,6 +19,18 @@ fn calls_return_to_where_they_came_from() {
 }
 
 #[test]
+fn a_function_without_registers_has_room_for_its_result() {
+    let mut machine =
+        machine("func int seven() 0\nreturn.int 7\nfunc void nothing() 0\nreturn.void");
+    for (function, expected) in [(0, Some(7)), (1, None)] {
+        let mut thread = machine.start(FunctionId(function), &[]);
+        assert!(thread.words().len() >= 2, "the return address, and the result");
+        let exit = machine.run(&mut thread);
+        assert!(matches!(exit, Exit::Done(word) if expected.is_none_or(|e| word == e)), "{exit:?}");
+    }
+}
+
+#[test]
 fn a_segment_grows_and_moves_under_a_deep_call() {
     let mut machine = machine(
         "func int sum(int) 4
