@@ -87,7 +87,7 @@ where
     if let Some(tally) = request.scope {
         tally.begin_one();
         // SAFETY: nobody else has seen the task yet.
-        unsafe { task.as_ref().scope.set(Some(tally)) };
+        unsafe { task.as_ref().set_scope(tally) };
     }
     if carrier.is_closing() {
         refuse(task);
@@ -196,7 +196,7 @@ fn refuse(task: NonNull<Task>) {
     // SAFETY: nobody has seen the task yet: it never runs, and the runtime's reference is unused.
     unsafe {
         task.as_ref().abandon();
-        let scope = task.as_ref().scope.take();
+        let scope = task.as_ref().take_scope();
         Task::complete(task);
         if let Some(tally) = scope {
             tally.end_one();

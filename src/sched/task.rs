@@ -76,8 +76,6 @@ pub(crate) struct Task {
     /// The stack it runs on; null before it first runs and after it ended. The carrier's.
     pub(crate) fiber: Cell<*mut Fiber>,
     pub(crate) spawned_at: &'static Location<'static>,
-    /// The scope to count the task out of when it has ended. The carrier's.
-    pub(crate) scope: Cell<Option<Rc<Tally>>>,
     /// The next task in a mailbox.
     pub(crate) mail_link: AtomicPtr<Task>,
     joiner: Cell<Joiner>,
@@ -162,7 +160,13 @@ pub(crate) struct Spec {
     pub(crate) scoped: bool,
 }
 
-/// A task with what belongs to it: `X` is the [`Stackless`] of a task without a stack, else empty.
+/// What a task has that runs on a fiber: lies behind its [`Task`].
+struct Fibered {
+    /// The scope to count the task out of when it has ended. The carrier's.
+    scope: Cell<Option<Rc<Tally>>>,
+}
+
+/// A task with what belongs to it: `X` is the [`Stackless`] of a task without a stack, else [`Fibered`].
 #[repr(C)]
 struct TaskCell<F, T, X> {
     task: Task,
@@ -170,8 +174,9 @@ struct TaskCell<F, T, X> {
     stage: UnsafeCell<Stage<F, T>>,
 }
 
-// Where `Task::stackless` looks for it.
+// Where `Task::stackless` and `Task::fibered` look for it.
 const _: () = assert!(size_of::<Task>().is_multiple_of(align_of::<Stackless>()));
+const _: () = assert!(size_of::<Task>().is_multiple_of(align_of::<Fibered>()));
 
 /// First the closure, then the result; `Task::holds` says which.
 union Stage<F, T> {
@@ -207,18 +212,18 @@ where
 {
     let vtable: &'static VTable = &const {
         VTable {
-            kind: Kind { destroy: destroy::<F, T, ()> },
+            kind: Kind { destroy: destroy::<F, T, Fibered> },
             run: run::<F, T>,
             resume: |_, _| unreachable!("a closure is not resumed"),
-            abandon: abandon::<F, T, ()>,
-            give_up: give_up::<F, T, ()>,
-            panic_message: panic_message::<F, T, ()>,
-            take: take::<F, T, ()>,
-            discard: discard::<F, T, ()>,
+            abandon: abandon::<F, T, Fibered>,
+            give_up: give_up::<F, T, Fibered>,
+            panic_message: panic_message::<F, T, Fibered>,
+            take: take::<F, T, Fibered>,
+            discard: discard::<F, T, Fibered>,
         }
     };
     let flags = if spec.scoped { SCOPED } else { 0 };
-    place::<F, T, ()>(spec, flags, vtable, closure, ())
+    place::<F, T, Fibered>(spec, flags, vtable, closure, Fibered { scope: Cell::new(None) })
 }
 
 /// [`create`], for a task without a stack; one that is `detached` has no join handle, and no reference
@@ -271,7 +276,6 @@ fn place<F, T, X>(
             registered: Cell::new(u32::MAX),
             fiber: Cell::new(ptr::null_mut()),
             spawned_at: spec.spawned_at,
-            scope: Cell::new(None),
             mail_link: AtomicPtr::new(ptr::null_mut()),
             joiner: Cell::new(Joiner::NOBODY),
         },
@@ -330,10 +334,10 @@ unsafe fn put_result<F, T, X>(task: *const Task, result: Result<T>) {
 unsafe fn run<F: FnOnce() -> T, T>(task: *const Task, locals: &Locals) {
     // SAFETY: the runtime runs a task once; until `DONE` the stage is the task's.
     unsafe {
-        let closure = take_closure::<F, T, ()>(task);
+        let closure = take_closure::<F, T, Fibered>(task);
         let result = panic::catch_unwind(AssertUnwindSafe(closure));
         locals.clear();
-        put_result::<F, T, ()>(task, result);
+        put_result::<F, T, Fibered>(task, result);
     }
 }
 
@@ -587,8 +591,9 @@ impl Task {
         let task = unsafe { this.as_ref() };
         let seen = task.flags.load(Ordering::Acquire);
         let joined_here = seen & HERE != 0;
-        let before = if joined_here || seen & DETACHED != 0 {
-            // The handle's owner waits on this same thread, or is gone: nobody else changes the flags.
+        let before = if joined_here || seen & (DETACHED | JOINER) == DETACHED {
+            // The handle's owner waits on this same thread, or is gone and has left no joiner that it
+            // would take back: nobody else changes the flags.
             task.flags.store(seen | DONE, Ordering::Release);
             seen
         } else {
@@ -612,7 +617,8 @@ impl Task {
         // SAFETY: DETACHED before DONE leaves the result to us. The reference is the caller's, who
         // gives it up.
         unsafe {
-            let unobserved = if before & DETACHED != 0 { task.bury() } else { None };
+            let unwanted = before & DETACHED != 0 && task.holds.get() != Holds::Nothing;
+            let unobserved = if unwanted { task.bury() } else { None };
             if !(joined_here && task.party.leave_one_of_two()) {
                 Task::release(this);
             }
@@ -628,9 +634,6 @@ impl Task {
     unsafe fn bury(&self) -> Option<Unobserved> {
         // SAFETY: the stage belongs to the caller.
         unsafe {
-            if self.holds.get() == Holds::Nothing {
-                return None;
-            }
             let message = (self.vtable().panic_message)(self);
             (self.vtable().discard)(self);
             message.map(|message| Unobserved::new(self, &message))
@@ -643,11 +646,31 @@ impl Task {
         self.flags.load(Ordering::Acquire) & DONE != 0
     }
 
+    #[inline]
+    fn fibered(&self) -> Option<&Fibered> {
+        // SAFETY: it lies behind the record of such a task, in the same allocation.
+        (!self.is_stackless()).then(|| unsafe { &*ptr::from_ref(self).add(1).cast::<Fibered>() })
+    }
+
+    /// Takes the scope that the task belongs to. By its carrier.
+    #[inline]
+    pub(crate) fn take_scope(&self) -> Option<Rc<Tally>> {
+        self.fibered()?.scope.take()
+    }
+
+    /// Puts the task into a scope. By its carrier; only tasks with a stack are in scopes.
+    pub(crate) fn set_scope(&self, scope: Rc<Tally>) {
+        debug_assert!(!self.is_stackless());
+        if let Some(fibered) = self.fibered() {
+            fibered.scope.set(Some(scope));
+        }
+    }
+
     /// Looks at the scope that the task belongs to. By its carrier.
     pub(crate) fn with_scope<R>(&self, f: impl FnOnce(&Tally) -> R) -> Option<R> {
-        let scope = self.scope.take()?;
+        let scope = self.take_scope()?;
         let result = f(&scope);
-        self.scope.set(Some(scope));
+        self.set_scope(scope);
         Some(result)
     }
 

@@ -284,6 +284,7 @@ impl Carrier {
     }
 
     /// [`adopt`](Self::adopt), for a task without a stack.
+    #[inline]
     pub(crate) fn adopt_stackless(&self, task: NonNull<Task>) {
         self.registry().add(task);
         self.queue().push(Runnable::resumable(task.as_ptr()));

@@ -155,7 +155,7 @@ impl Carrier {
             if ptr::eq(task.as_ptr(), self.main.get()) {
                 self.main_ended.set(true);
             }
-            let scope = ended.scope.take();
+            let scope = ended.take_scope();
             let unobserved = Task::complete(task);
             match (scope, unobserved) {
                 (None, None) => {}

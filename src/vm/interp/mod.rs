@@ -238,6 +238,7 @@ impl std::fmt::Debug for Machine {
 
 impl Machine {
     /// A thread that stands at the begin of a function, with its arguments.
+    #[inline]
     pub(crate) fn start(&mut self, function: FunctionId, arguments: &[Word]) -> Box<Thread> {
         let depth = self.limits.depth.min(self.most_words());
         let mut thread = self.spare.pop().unwrap_or_else(|| Box::new(Thread::new(depth)));

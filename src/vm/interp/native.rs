@@ -74,7 +74,8 @@ pub(super) fn call(machine: &mut Machine) -> Step {
     if machine.heap.wants_collection() {
         machine.collect();
     }
-    let native = &machine.natives[machine.code().x() as usize];
+    // SAFETY: as in `invoke`.
+    let native = unsafe { machine.natives.get_unchecked(machine.code().x() as usize) };
     if native.kind == NativeKind::Reentrant {
         return machine.in_window(call_here);
     }
@@ -115,7 +116,9 @@ fn invoke(machine: &mut Machine) -> Result<Outcome, Trap> {
     let index = code.x() as usize;
     let locals = machine.locals.len();
     let window = machine.base.wrapping_add(usize::from(code.a()));
-    let native = &machine.natives[index];
+    debug_assert!(index < machine.natives.len());
+    // SAFETY: linked code names natives that the program imports.
+    let native = unsafe { machine.natives.get_unchecked(index) };
     let size = native.window;
     let result = match &native.body {
         &NativeBody::Function(function) => {

@@ -73,7 +73,7 @@ impl Future {
 
     /// Who waits for it.
     pub(crate) fn queue(self) -> Queue {
-        // SAFETY: as above; the queue has these two fields.
+        // SAFETY: as above; a future has this field.
         unsafe { Queue::new(self.0, field::QUEUE) }
     }
 

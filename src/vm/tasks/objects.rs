@@ -34,7 +34,7 @@ pub(super) mod channel {
     /// How many values there are.
     pub(crate) const COUNT: usize = 3;
     pub(crate) const RECEIVERS: u8 = 4;
-    pub(crate) const SENDERS: u8 = 6;
+    pub(crate) const SENDERS: u8 = 5;
 }
 
 /// `Mutex` and `ReentrantMutex`.
@@ -79,13 +79,13 @@ pub(crate) fn layout(types: &TypeTable, ty: &Type) -> Option<Layout> {
     use Field::{Reference, Word};
     let fields = match *ty {
         Type::Future(of) if types.is_reference(of) => {
-            vec![Word, Reference, Reference, Word, Word]
+            vec![Word, Reference, Reference, Word]
         }
-        Type::Future(_) | Type::Opaque(Opaque::Thread) => vec![Word, Word, Reference, Word, Word],
+        Type::Future(_) | Type::Opaque(Opaque::Thread) => vec![Word, Word, Reference, Word],
         Type::Promise(_) => vec![Reference],
-        Type::Channel(_) => vec![Word, Reference, Word, Word, Word, Word, Word, Word],
-        Type::Opaque(Opaque::Mutex | Opaque::ReentrantMutex) => vec![Word, Word, Word, Word],
-        Type::Opaque(Opaque::Semaphore) => vec![Word, Word, Word],
+        Type::Channel(_) => vec![Word, Reference, Word, Word, Word, Word],
+        Type::Opaque(Opaque::Mutex | Opaque::ReentrantMutex) => vec![Word, Word, Word],
+        Type::Opaque(Opaque::Semaphore) => vec![Word, Word],
         Type::Opaque(Opaque::AtomicInt) => vec![Word],
         Type::Opaque(Opaque::Select) => {
             vec![Reference, Reference, Reference, Word, Word, Reference, Word]

@@ -1,14 +1,15 @@
 //! Waiting: a thread's place in the queue of what it waits for, and how the wait ended.
 //!
-//! A queue is two fields of an object, the addresses of its first and its last [`Node`]. A node lies
-//! in the thread that waits, so waiting allocates nothing, and names its queue by object and field,
+//! A queue is a field of an object, the address of its first [`Node`]; the node before that is the last
+//! one. A node lies in the thread that waits, so waiting allocates nothing, and names its queue by object and field,
 //! so it can be taken out by whoever ends the thread. The object is a root for as long as the thread
 //! waits: the queue of a parked thread is never collected.
 //!
 //! ```text
-//!   Channel | header | … | first receiver ─┐ | last receiver | …
-//!                                          ▼
-//!                     Node in a thread ◄──► Node in a thread
+//!   Channel | header | … | receivers ─┐ | …
+//!                                     ▼
+//!              ┌──► Node in a thread ◄──► Node in a thread ◄──┐
+//!              └──────────────── previous ───────────────────►┘
 //! ```
 //!
 //! All of it belongs to the machine: who touches a queue has the machine, so there are no locks. A
@@ -84,13 +85,15 @@ enum Seat {
 /// A place in a queue, and the small things of a wait, which share its last word.
 #[derive(Debug)]
 pub(crate) struct Node {
+    /// Null in the last one.
     next: *mut Node,
+    /// In the first one the last one.
     previous: *mut Node,
     /// The object with the queue; 0 while there is none.
     object: Word,
     /// What is handed over, in either direction.
     pub(super) value: Word,
-    /// The field with the first node of the queue.
+    /// The field that is the queue.
     slot: u8,
     seat: Seat,
     /// Whether `value` is a reference.
@@ -265,6 +268,13 @@ impl Wait {
         !self.deadline.is_far_future() && self.deadline <= Instant::now()
     }
 
+    /// The task has ended. What was wanted of it is not wanted of the next one that has its thread.
+    pub(super) fn end(&mut self) {
+        self.leave();
+        self.node.cancelled = false;
+        self.wakeup = None;
+    }
+
     /// Takes the wait out of its queues, whatever has become of it.
     #[inline]
     pub(crate) fn leave(&mut self) {
@@ -320,7 +330,7 @@ fn cancelled() -> Trap {
     Trap::of(ExceptionClass::Cancelled, "the task was cancelled")
 }
 
-/// A queue, by the object and the first of its two fields.
+/// A queue, by the object and the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Queue {
     pub(super) object: Word,
@@ -330,7 +340,7 @@ pub(crate) struct Queue {
 impl Queue {
     /// # Safety
     ///
-    /// The object lives and has the two fields, which only this module writes.
+    /// The object lives and has the field, which only this module writes.
     pub(crate) const unsafe fn new(object: Word, slot: u8) -> Queue {
         Queue { object, slot }
     }
@@ -346,30 +356,11 @@ impl Queue {
     }
 
     #[inline]
-    fn last(self) -> *mut Node {
-        // SAFETY: as above.
-        let word = unsafe { object::field(self.object, usize::from(self.slot) + 1) };
-        ptr::with_exposed_provenance_mut(word as usize)
-    }
-
-    #[inline]
     fn set_first(self, node: *mut Node) {
         // SAFETY: as above.
         unsafe {
             object::set_field(self.object, self.slot.into(), node.expose_provenance() as Word)
         }
-    }
-
-    #[inline]
-    fn set_last(self, node: *mut Node) {
-        let slot = usize::from(self.slot) + 1;
-        // SAFETY: as above.
-        unsafe { object::set_field(self.object, slot, node.expose_provenance() as Word) }
-    }
-
-    #[allow(dead_code, reason = "for reports")]
-    pub(crate) fn is_empty(self) -> bool {
-        self.first().is_null()
     }
 
     /// Puts a node at the end.
@@ -380,20 +371,25 @@ impl Queue {
     /// the seat says.
     #[inline]
     unsafe fn push(self, node: *mut Node, seat: Seat) {
-        let last = self.last();
+        let first = self.first();
         // SAFETY: the caller's promise; what is in a queue is alive.
         unsafe {
             (*node).object = self.object;
             (*node).slot = self.slot;
             (*node).seat = seat;
-            (*node).previous = last;
             (*node).next = ptr::null_mut();
-            match last.as_mut() {
-                Some(last) => last.next = node,
-                None => self.set_first(node),
+            match first.as_mut() {
+                Some(first) => {
+                    let last = std::mem::replace(&mut first.previous, node);
+                    (*node).previous = last;
+                    (*last).next = node;
+                }
+                None => {
+                    (*node).previous = node;
+                    self.set_first(node);
+                }
             }
         }
-        self.set_last(node);
     }
 
     /// [`push`](Self::push), for an arm.
@@ -436,9 +432,8 @@ impl Queue {
             }
             let next = (*node).next;
             self.set_first(next);
-            match next.as_mut() {
-                Some(next) => next.previous = ptr::null_mut(),
-                None => self.set_last(next),
+            if let Some(next) = next.as_mut() {
+                next.previous = (*node).previous;
             }
             (*node).seat = Seat::None;
             (*node).state = state;
@@ -494,13 +489,16 @@ pub(super) unsafe fn unlink(node: *mut Node) {
         }
         let queue = Queue { object: (*node).object, slot: (*node).slot };
         let (next, previous) = ((*node).next, (*node).previous);
-        match previous.as_mut() {
-            Some(previous) => previous.next = next,
-            None => queue.set_first(next),
+        let first = queue.first();
+        if first == node {
+            queue.set_first(next);
+        } else {
+            (*previous).next = next;
         }
         match next.as_mut() {
             Some(next) => next.previous = previous,
-            None => queue.set_last(previous),
+            // The last one has gone; if it was the first as well, there is none left.
+            None => (*first).previous = previous,
         }
         (*node).seat = Seat::None;
     }

@@ -67,6 +67,7 @@ unsafe impl Send for Tasks {}
 
 impl Tasks {
     /// Takes a thread in, which becomes a task, under the next id. Returns its place.
+    #[inline]
     pub(super) fn add(&mut self, thread: &mut Thread) -> u32 {
         let id = self.next_id;
         self.next_id += 1;
@@ -92,9 +93,9 @@ impl Tasks {
     /// Takes a thread out that will not go on. With the last one comes what keeps the core alive, and
     /// with that the machine: it is to be dropped after everything else.
     #[must_use]
+    #[inline]
     pub(super) fn remove(&mut self, thread: &mut Thread) -> Option<Arc<Core>> {
-        thread.wait.leave();
-        thread.wait.wakeup = None;
+        thread.wait.end();
         if !self.jobs.is_empty() {
             self.jobs.remove(&thread.place);
         }
