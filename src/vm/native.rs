@@ -499,12 +499,10 @@ impl<'a> Context<'a> {
                 let outcome = self.park(Waiting { what: What::Job, ..forever })?;
                 let place = self.machine.current().place;
                 let job = blocking::spawn(move || Box::new(job()) as Finished);
-                let done = self.machine.tasks.leave_to_pool(place, job);
-                let Some(done) = done.and_then(|done| done.downcast::<T>().ok()) else {
-                    return Ok(outcome);
-                };
-                self.machine.current().wait.leave();
-                done
+                if self.machine.tasks.leave_to_pool(place, job) {
+                    self.machine.current().wait.wake();
+                }
+                return Ok(outcome);
             }
         };
         let result = finish(self, &done);

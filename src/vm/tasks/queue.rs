@@ -304,7 +304,7 @@ impl Wait {
     }
 
     #[inline]
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if let Some(wakeup) = self.wakeup {
             // SAFETY: the thread belongs to its task, which has not ended while the thread is there.
             unsafe { wakeup.wake() };

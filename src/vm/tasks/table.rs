@@ -22,6 +22,14 @@ pub(super) const TASK: usize = size_of::<Thread>() + 256;
 /// Bytes by which the heap's account of tasks may be wrong.
 const PORTION: usize = 64 << 10;
 
+/// What a thread has left to the pool.
+#[derive(Debug)]
+enum Left {
+    Job(Job<Finished>),
+    /// It was done before the thread had begun to wait.
+    Done(Option<Finished>),
+}
+
 /// What a job gave.
 pub(crate) type Finished = Box<dyn Any + Send>;
 
@@ -50,7 +58,7 @@ pub(crate) struct Tasks {
     /// Fibers of the host that wait in queues of the machine.
     pub(super) guests: Vec<NonNull<Wait>>,
     /// What threads have left to the pool, by their places.
-    jobs: HashMap<u32, Job<Finished>>,
+    jobs: HashMap<u32, Left>,
     /// What a job gave, for the call that is made again.
     pub(crate) finished: Option<Finished>,
     /// The task that has the machine.
@@ -171,17 +179,29 @@ impl Tasks {
         self.context.is_some()
     }
 
-    /// Leaves something to the pool for the running thread, which then waits for it; what it gave if it
-    /// is done already.
-    pub(crate) fn leave_to_pool(&mut self, place: u32, job: Job<Finished>) -> Option<Finished> {
-        self.jobs.insert(place, job);
-        if self.has_finished(place) { self.finished.take() } else { None }
+    /// Leaves something to the pool for the running thread, which then waits for it. True: it is done
+    /// already; so that others have their turn all the same, the thread is to wake itself.
+    pub(crate) fn leave_to_pool(&mut self, place: u32, job: Job<Finished>) -> bool {
+        self.jobs.insert(place, Left::Job(job));
+        let done = self.has_finished(place);
+        if done {
+            self.jobs.insert(place, Left::Done(self.finished.take()));
+        }
+        done
     }
 
     /// Whether the running thread's job is done: then the call is to be made again, and finds what it
     /// gave. Else the task is resumed when it is.
     pub(crate) fn has_finished(&mut self, place: u32) -> bool {
-        let Some(job) = self.jobs.get_mut(&place) else { return true };
+        let job = match self.jobs.get_mut(&place) {
+            Some(Left::Job(job)) => job,
+            Some(Left::Done(done)) => {
+                self.finished = done.take();
+                self.jobs.remove(&place);
+                return true;
+            }
+            None => return true,
+        };
         // SAFETY: the context is that of the resume which is under way.
         let Some(context) = self.context.map(|mut context| unsafe { context.as_mut() }) else {
             return false;
