@@ -164,7 +164,7 @@ impl Builder {
 
     /// As [`Builder::native`], for a closure that may wait, in the operating system or for anybody
     /// else: where the script's other tasks can go on it runs on the
-    /// [pool of blocking calls](crate::blocking), else at once.
+    /// [pool of blocking calls](mod@crate::blocking), else at once.
     ///
     /// ```
     /// use pirn::vm::{Vm, compile};
