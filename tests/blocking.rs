@@ -472,6 +472,10 @@ fn a_destructor_makes_its_call_in_place_when_its_fiber_is_ended() {
 #[test]
 fn a_forked_child_has_a_pool_of_its_own() {
     isolated("a_forked_child_has_a_pool_of_its_own", &[], || {
+        if child::is_emulated() {
+            println!("SKIPPED: the emulator lets no child of threads have threads of its own");
+            return;
+        }
         assert_eq!(pirn::run(|| blocking(|| 1)), 1);
         // SAFETY: what the child does is sound with one thread; it ends by `_exit`.
         let pid = unsafe { libc::fork() };
