@@ -312,7 +312,7 @@ fn a_process_that_exits_among_suspended_fibers_and_jobs_has_the_status_that_it_a
     const TEST: &str =
         "a_process_that_exits_among_suspended_fibers_and_jobs_has_the_status_that_it_asked_for";
     for (role, by_a_fiber) in [("main", false), ("fiber", true), ("job", true)] {
-        let ended = child(TEST, role, &[], || {
+        let ended = child(TEST, role, child::LEAKS, || {
             pirn::run(|| {
                 (0..1_000).for_each(|_| drop(thread::spawn(thread::park)));
                 thread::spawn(|| blocking(std::thread::park));
