@@ -29,12 +29,14 @@ fn sleepers(own: &[u64]) -> Option<Vec<(u64, u64)>> {
         if number == this || own.contains(&number) {
             continue;
         }
-        // SAFETY of the answer: a thread that ends meanwhile makes it `None`.
+        // A thread that ends meanwhile makes the answer `None`.
         let call = fs::read_to_string(format!("/proc/self/task/{number}/syscall")).ok()?;
         if !waits_for_good(&call, futex) {
             return None;
         }
-        sleepers.push((number, switches(number)?));
+        // One that has been woken, but has yet to get to a processor, is in that call still.
+        let status = fs::read_to_string(format!("/proc/self/task/{number}/status")).ok()?;
+        sleepers.push((number, switches_of_sleeper(&status)?));
     }
     sleepers.sort_unstable();
     Some(sleepers)
@@ -53,11 +55,20 @@ fn waits_for_good(call: &str, futex: u64) -> bool {
     is_futex && timeout == Some(0) && operation.is_some_and(|op| waits.contains(&(op & !flags)))
 }
 
-/// How often a thread has been taken off a processor.
-fn switches(thread: u64) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
-    let counts = status.lines().filter(|line| line.contains("ctxt_switches"));
-    Some(counts.filter_map(|line| line.rsplit_once(':')?.1.trim().parse::<u64>().ok()).sum())
+/// How often a thread has been taken off a processor, from its `/proc/…/status`; `None` if it does
+/// not sleep.
+fn switches_of_sleeper(status: &str) -> Option<u64> {
+    let mut sleeps = false;
+    let mut switches = 0;
+    for line in status.lines() {
+        let Some((key, value)) = line.split_once(':') else { continue };
+        if key == "State" {
+            sleeps = value.trim_start().starts_with('S');
+        } else if key.ends_with("ctxt_switches") {
+            switches += value.trim().parse::<u64>().ok()?;
+        }
+    }
+    sleeps.then_some(switches)
 }
 
 /// The kernel's number of the calling thread.
@@ -90,5 +101,14 @@ mod tests {
         assert!(!waits_for_good(&good.replace("0x80", "0x81"), 202), "a wake");
         assert!(!waits_for_good(good, 98), "another call");
         assert!(!waits_for_good("running", 202));
+    }
+
+    #[test]
+    fn a_thread_that_was_woken_but_has_not_run_yet_does_not_sleep() {
+        let sleeps = "Name:\tmain\nState:\tS (sleeping)\nTgid:\t7\n\
+                      voluntary_ctxt_switches:\t20\nnonvoluntary_ctxt_switches:\t3\n";
+        assert_eq!(switches_of_sleeper(sleeps), Some(23));
+        assert_eq!(switches_of_sleeper(&sleeps.replace("S (sleeping)", "R (running)")), None);
+        assert_eq!(switches_of_sleeper(""), None);
     }
 }
