@@ -4,6 +4,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::fmt;
+use std::hash::Hash;
 use std::panic::Location;
 
 use super::carrier::Carrier;
@@ -179,15 +180,21 @@ pub(crate) fn list(carrier: &Carrier, backtraces: bool) -> Vec<FiberReport> {
 
 /// The cycles among fibers of which each waits for at most one other.
 fn cycles(fibers: &[FiberReport]) -> Vec<Vec<ThreadId>> {
-    let next: HashMap<ThreadId, ThreadId> =
-        fibers.iter().filter_map(|fiber| Some((fiber.id, fiber.waits_for?))).collect();
+    cycles_among(fibers.iter().map(|fiber| (fiber.id, fiber.waits_for)))
+}
+
+/// The cycles among those of which each waits for at most one other.
+pub(crate) fn cycles_among<K: Copy + Eq + Hash>(
+    waits: impl Iterator<Item = (K, Option<K>)> + Clone,
+) -> Vec<Vec<K>> {
+    let next: HashMap<K, K> = waits.clone().filter_map(|(id, to)| Some((id, to?))).collect();
     let mut seen = HashSet::new();
     let mut cycles = Vec::new();
-    for fiber in fibers {
+    for (id, _) in waits {
         // Follow the waits until they end or come to where somebody has been: on this very path,
         // that is a cycle.
         let mut path = Vec::new();
-        let mut at = Some(fiber.id);
+        let mut at = Some(id);
         while let Some(id) = at.filter(|&id| seen.insert(id)) {
             path.push(id);
             at = next.get(&id).copied();

@@ -51,6 +51,7 @@ mod watchdog;
 mod word;
 
 pub use cancel::Elapsed;
+pub(crate) use deadlock::cycles_among;
 pub use deadlock::{Deadlock, FiberReport};
 pub(crate) use fiber::Waiting;
 pub(crate) use resource::{Resource, ResourceKind};

@@ -1,11 +1,11 @@
 //! Who waits for whom, in words.
 
-use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::future::Future;
 use super::lock::Mutex;
 use super::queue::{State, What};
+use crate::sched::cycles_among;
 use crate::vm::interp::{Machine, Thread};
 
 /// Tasks that a report lists one by one.
@@ -46,7 +46,8 @@ pub(super) fn waiting(machine: &Machine) -> String {
     if threads.len() > LISTED {
         let _ = write!(text, "\n  … and {} more", threads.len() - LISTED);
     }
-    for cycle in cycles(&threads) {
+    let waits = threads.iter().map(|thread| (thread.id, waits_for(thread)));
+    for cycle in cycles_among(waits) {
         let names: Vec<String> =
             cycle.iter().chain(cycle.first()).map(|id| format!("task {id}")).collect();
         let _ = write!(text, "\n  cycle: {}", names.join(" waits for "));
@@ -76,24 +77,4 @@ fn line(machine: &Machine, thread: &Thread, all: &[&Thread]) -> String {
         };
     }
     text
-}
-
-/// The cycles among threads of which each waits for at most one other.
-fn cycles(threads: &[&Thread]) -> Vec<Vec<u32>> {
-    let next: HashMap<u32, u32> =
-        threads.iter().filter_map(|thread| Some((thread.id, waits_for(thread)?))).collect();
-    let mut seen = std::collections::HashSet::new();
-    let mut cycles = Vec::new();
-    for thread in threads {
-        let mut path = Vec::new();
-        let mut at = Some(thread.id);
-        while let Some(id) = at.filter(|&id| seen.insert(id)) {
-            path.push(id);
-            at = next.get(&id).copied();
-        }
-        if let Some(start) = at.and_then(|id| path.iter().position(|&on_path| on_path == id)) {
-            cycles.push(path.split_off(start));
-        }
-    }
-    cycles
 }
