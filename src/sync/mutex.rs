@@ -1,12 +1,12 @@
 //! A mutual exclusion lock whose owner is the fiber (or OS thread), with std's names and poisoning.
 //!
-//! [`RawMutex`] is the lock proper, [`Mutex`] adds the value and the poison. One word says who
-//! holds it and whether anybody waits; who waits is under the inner lock. Taking a free mutex is
-//! one exchange, giving back one that nobody waits for another. With waiters the mutex is *handed
-//! over* to the first: it never becomes free in between, so nobody overtakes those that wait.
+//! [`RawMutex`] is the lock proper, [`Mutex`] adds the value and the poison. Who holds it and who
+//! waits is under the inner lock, so taking it and giving it back are one exchange each, and none
+//! while a single carrier uses it: see [`Spin`]. With waiters the mutex is *handed over* to the
+//! first: it never becomes free in between, so nobody overtakes those that wait.
 //!
-//! The word is the last thing before the poison and the value: what an uncontended lock and unlock
-//! touch is one cache line, like as not, and a second line would cost them a sixth.
+//! What an uncontended lock and unlock touch lies together, before the poison and the value: that is
+//! one cache line, like as not.
 
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
@@ -20,7 +20,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::poison::Poison;
-use super::spin::Spin;
+use super::spin::{Spin, SpinGuard};
 use super::waiters::{self, Record, Waiters};
 use crate::sched::cancel::check_cancelled;
 use crate::sched::carrier::{Carrier, current_party};
@@ -33,20 +33,16 @@ use crate::sched::{Resource, ResourceKind};
 use crate::task::Context;
 
 const FREE: u64 = 0;
-/// Somebody waits, or has waited. The highest bit of an id's number, which no count ever reaches.
-const CONTENDED: u64 = 1 << 47;
 
 /// The lock without a value.
-///
-/// The state is [`FREE`], or the holder's id, or that with [`CONTENDED`], or CONTENDED alone while
-/// it is being handed over. The bit is set under the inner lock only, and goes under it only: FREE
-/// under the inner lock means that the queue is empty.
 #[repr(C)]
 pub(super) struct RawMutex {
     resource: Resource,
     /// Each waiter brings its id, for whoever hands over to it.
     queue: Spin<Waiters<ThreadId>>,
-    state: AtomicU64,
+    /// The holder's id, or FREE: then nobody waits. Written under the lock of the queue; anybody may
+    /// read it, for a report, and the holder, to know itself.
+    holder: AtomicU64,
 }
 
 thread_local! {
@@ -67,14 +63,14 @@ impl RawMutex {
         RawMutex {
             resource: Resource::new(kind),
             queue: Spin::new(Waiters::new()),
-            state: AtomicU64::new(FREE),
+            holder: AtomicU64::new(FREE),
         }
     }
 
     /// Who holds it now.
     pub(super) fn holder(&self) -> Option<ThreadId> {
         // Relaxed: for reports; and whoever holds it wrote the word itself, or was handed it.
-        ThreadId::from_bits(self.state.load(Ordering::Relaxed) & !CONTENDED)
+        ThreadId::from_bits(self.holder.load(Ordering::Relaxed))
     }
 
     /// [`holder`](Self::holder), for a [`ResourceKind`].
@@ -96,23 +92,31 @@ impl RawMutex {
         }
     }
 
-    /// Takes it if it is free: under the caller's id, which is returned.
+    /// Takes it if it is free.
     #[inline(always)]
-    pub(super) fn try_lock(&self) -> Option<ThreadId> {
+    pub(super) fn try_lock(&self) -> bool {
         let id = self.own_id();
-        // Acquire: what the last holder did is visible.
-        let exchange =
-            self.state.compare_exchange(FREE, id.to_bits(), Ordering::Acquire, Ordering::Relaxed);
-        exchange.is_ok().then_some(id)
+        let _queue = self.queue.lock();
+        self.take(id)
+    }
+
+    /// Takes it if it is free. Under the lock of the queue, which orders it.
+    #[inline(always)]
+    fn take(&self, id: ThreadId) -> bool {
+        let free = self.holder.load(Ordering::Relaxed) == FREE;
+        if free {
+            self.holder.store(id.to_bits(), Ordering::Relaxed);
+        }
+        free
     }
 
     /// Queues up unless it is free. The error says why the caller does not hold it.
     #[cold]
-    fn wait(&self, deadline: Instant) -> Result<ThreadId, Outcome> {
+    fn wait(&self, deadline: Instant) -> Result<(), Outcome> {
         let id = self.own_id();
         let mut queue = self.queue.lock();
-        if self.take_or_contend(id) {
-            return Ok(id);
+        if self.take(id) {
+            return Ok(());
         }
         let record = pin!(Record::begin(Some(id), 0));
         queue.push(record.as_ref());
@@ -120,23 +124,7 @@ impl RawMutex {
         let outcome = waiters::wait(record.as_ref(), &self.resource, deadline, |unlink| {
             unlink(&mut self.queue.lock());
         });
-        if outcome == Outcome::Notified { Ok(id) } else { Err(outcome) }
-    }
-
-    /// Takes the mutex if it is free, else lets its holder know that somebody waits. Under the lock
-    /// of the queue.
-    fn take_or_contend(&self, id: ThreadId) -> bool {
-        let mut seen = self.state.load(Ordering::Relaxed);
-        while seen & CONTENDED == 0 {
-            let next = if seen == FREE { id.to_bits() } else { seen | CONTENDED };
-            // Acquire: as in `try_lock`.
-            match self.state.compare_exchange(seen, next, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(FREE) => return true,
-                Ok(_) => break,
-                Err(now) => seen = now,
-            }
-        }
-        false
+        if outcome == Outcome::Notified { Ok(()) } else { Err(outcome) }
     }
 
     /// One poll of a resumable, whose share in the mutex `share` makes. Ready: it holds the mutex.
@@ -148,9 +136,7 @@ impl RawMutex {
         let id = cx.party().id;
         let earlier = cx.find::<P>(self.resource());
         let mut queue = self.queue.lock();
-        if earlier.as_ref().is_some_and(|ours| ours.record().is_chosen())
-            || self.take_or_contend(id)
-        {
+        if earlier.as_ref().is_some_and(|ours| ours.record().is_chosen()) || self.take(id) {
             if let Some(registration) = earlier {
                 queue.withdraw(&registration.record());
                 cx.settle(registration);
@@ -175,62 +161,47 @@ impl RawMutex {
         &raw const self.resource
     }
 
-    /// Takes it, waiting for it if need be: under the caller's id, which is returned. `None`: the wait
-    /// was called off, or the time was up. Unwinds if the wait is called off and it can.
+    /// Takes it, waiting for it if need be. False: the wait was called off, or the time was up.
+    /// Unwinds if the wait is called off and it can.
     #[inline]
-    pub(super) fn lock(&self, deadline: Instant) -> Option<ThreadId> {
-        self.try_lock().or_else(|| self.lock_slow(deadline))
+    pub(super) fn lock(&self, deadline: Instant) -> bool {
+        self.try_lock() || self.lock_slow(deadline)
     }
 
     #[cold]
-    fn lock_slow(&self, deadline: Instant) -> Option<ThreadId> {
-        self.wait(deadline).map_err(check_cancelled).ok()
+    fn lock_slow(&self, deadline: Instant) -> bool {
+        self.wait(deadline).map_err(check_cancelled).is_ok()
     }
 
     /// [`lock`](Self::lock) without a deadline, that never unwinds.
-    fn lock_again(&self) -> Option<ThreadId> {
-        self.try_lock().or_else(|| self.wait(Instant::FAR_FUTURE).ok())
+    fn lock_again(&self) -> bool {
+        self.try_lock() || self.wait(Instant::FAR_FUTURE).is_ok()
     }
 
     /// Gives it back. By the holder, or whoever acts for it.
     #[inline]
     pub(super) fn unlock(&self) {
-        // Relaxed: we wrote the id, or were handed it; only the bit can change while we hold it.
-        let id = self.state.load(Ordering::Relaxed) & !CONTENDED;
-        self.subtract(id);
-    }
-
-    /// [`unlock`](Self::unlock) by somebody who knows under which id it is held.
-    #[inline]
-    fn unlock_held_by(&self, holder: ThreadId) {
-        debug_assert_eq!(self.holder(), Some(holder), "a guard knows the holder");
-        self.subtract(holder.to_bits());
-    }
-
-    #[inline(always)]
-    fn subtract(&self, id: u64) {
-        // Release: what we did is visible to the next holder. With waiters the bit stays, and with
-        // it everybody out, until one of them is handed the mutex.
-        if self.state.fetch_sub(id, Ordering::Release) != id {
-            self.unlock_slow();
+        let queue = self.queue.lock();
+        if queue.is_empty() {
+            self.holder.store(FREE, Ordering::Relaxed);
+        } else {
+            self.hand_over(queue);
         }
     }
 
     #[cold]
-    fn unlock_slow(&self) {
+    fn hand_over(&self, mut queue: SpinGuard<'_, Waiters<ThreadId>>) {
         let mut wakes = Wakes::new();
-        let mut queue = self.queue.lock();
-        let mut next = FREE;
-        // Relaxed: the claim that wakes the next holder orders what we did before it; and so that
-        // it finds itself the holder, it is that before it can run.
+        // The next holder is that before it can run; and nobody is when all waiters are leaving.
+        self.holder.store(FREE, Ordering::Relaxed);
         let hand_over = |record: &Record<ThreadId>| {
-            next = record.value.take().expect("a waiter brings its id").to_bits();
-            self.state.store(next | CONTENDED, Ordering::Relaxed);
+            let next = record.value.take().expect("a waiter brings its id");
+            self.holder.store(next.to_bits(), Ordering::Relaxed);
         };
-        if !queue.notify_one(hand_over, |_| {}, &mut wakes) {
-            // Release: as in `unlock`.
-            self.state.store(FREE, Ordering::Release);
-        }
+        let take_back = |_: &Record<ThreadId>| self.holder.store(FREE, Ordering::Relaxed);
+        queue.notify_one(hand_over, take_back, &mut wakes);
+        // Before the wakes, which may take a system call.
+        drop(queue);
     }
 }
 
@@ -312,19 +283,16 @@ impl<T: ?Sized> Mutex<T> {
     /// In a destructor while the runtime ends, if a fiber holds it that has not been unwound yet.
     #[inline]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        match self.raw.try_lock() {
-            Some(holder) => self.guard(holder),
-            None => self.lock_slow(),
-        }
+        if self.raw.try_lock() { self.guard() } else { self.lock_slow() }
     }
 
     /// Apart, so that the way past it is straight.
     #[cold]
     fn lock_slow(&self) -> LockResult<MutexGuard<'_, T>> {
-        match self.raw.lock_slow(Instant::FAR_FUTURE) {
-            Some(holder) => self.guard(holder),
-            None => super::called_off("a mutex"),
+        if !self.raw.lock_slow(Instant::FAR_FUTURE) {
+            super::called_off("a mutex");
         }
+        self.guard()
     }
 
     /// Takes the mutex if it is free.
@@ -334,8 +302,10 @@ impl<T: ?Sized> Mutex<T> {
     /// [`TryLockError::WouldBlock`] when it is held; [`TryLockError::Poisoned`], with the guard,
     /// when it is poisoned.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        let holder = self.raw.try_lock().ok_or(TryLockError::WouldBlock)?;
-        self.guard(holder).map_err(TryLockError::Poisoned)
+        if !self.raw.try_lock() {
+            return Err(TryLockError::WouldBlock);
+        }
+        self.guard().map_err(TryLockError::Poisoned)
     }
 
     /// Waits for the mutex, at most for this long.
@@ -354,8 +324,10 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// As for [`lock_timeout`](Self::lock_timeout).
     pub fn lock_deadline(&self, deadline: Instant) -> TryLockResult<MutexGuard<'_, T>> {
-        let holder = self.raw.lock(deadline).ok_or(TryLockError::WouldBlock)?;
-        self.guard(holder).map_err(TryLockError::Poisoned)
+        if !self.raw.lock(deadline) {
+            return Err(TryLockError::WouldBlock);
+        }
+        self.guard().map_err(TryLockError::Poisoned)
     }
 
     /// The value, of a mutex that is not shared.
@@ -379,11 +351,11 @@ impl<T: ?Sized> Mutex<T> {
         self.poison.clear();
     }
 
-    /// The guard of one that the caller has just come to hold, under this id.
+    /// The guard of one that the caller has just come to hold.
     #[inline]
-    pub(super) fn guard(&self, holder: ThreadId) -> LockResult<MutexGuard<'_, T>> {
+    pub(super) fn guard(&self) -> LockResult<MutexGuard<'_, T>> {
         let panicking = std::thread::panicking();
-        let guard = MutexGuard { mutex: self, holder, panicking, stays: PhantomData };
+        let guard = MutexGuard { mutex: self, panicking, stays: PhantomData };
         if self.poison.get() { Err(PoisonError::new(guard)) } else { Ok(guard) }
     }
 
@@ -394,7 +366,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Takes the mutex again after the wait of a condition variable, which gave it back. `None`:
     /// the wait was called off. Never unwinds.
     pub(super) fn lock_again(&self) -> Option<LockResult<MutexGuard<'_, T>>> {
-        self.raw.lock_again().map(|holder| self.guard(holder))
+        self.raw.lock_again().then(|| self.guard())
     }
 }
 
@@ -402,8 +374,6 @@ impl<T: ?Sized> Mutex<T> {
 #[must_use = "if unused the mutex is given back at once"]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
-    /// What the mutex's word holds: known, it need not be read back from the word just written.
-    holder: ThreadId,
     /// Whether the holder was panicking already when it took the mutex.
     panicking: bool,
     /// Not `Send`.
@@ -442,7 +412,7 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
         if !self.panicking && std::thread::panicking() {
             self.mutex.poison.set();
         }
-        self.mutex.raw.unlock_held_by(self.holder);
+        self.mutex.raw.unlock();
     }
 }
 

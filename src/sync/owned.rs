@@ -50,7 +50,7 @@ impl<T: 'static> Mutex<T> {
         if self.raw().poll_lock(cx, || Locking(self.clone())).is_pending() {
             return Poll::Pending;
         }
-        let (guard, poisoned) = match self.guard(cx.party().id) {
+        let (guard, poisoned) = match self.guard() {
             Ok(guard) => (guard, false),
             Err(error) => (error.into_inner(), true),
         };

@@ -87,7 +87,7 @@ impl<T: ?Sized> ReentrantMutex<T> {
 
     /// Takes the mutex unless another holds it.
     pub fn try_lock(&self) -> Option<ReentrantMutexGuard<'_, T>> {
-        (self.is_ours() || self.raw.try_lock().is_some()).then(|| self.guard())
+        (self.is_ours() || self.raw.try_lock()).then(|| self.guard())
     }
 
     /// Takes the mutex, waiting for it at most for this long. `None`: the time was up.
@@ -97,7 +97,7 @@ impl<T: ?Sized> ReentrantMutex<T> {
 
     /// Takes the mutex, waiting for it at most until this instant. `None`: the time was up.
     pub fn lock_deadline(&self, deadline: Instant) -> Option<ReentrantMutexGuard<'_, T>> {
-        (self.is_ours() || self.raw.lock(deadline).is_some()).then(|| self.guard())
+        (self.is_ours() || self.raw.lock(deadline)).then(|| self.guard())
     }
 
     /// The value, of a mutex that is not shared.
