@@ -84,6 +84,20 @@ pub fn raise_descriptor_limit(count: u64) {
     }
 }
 
+/// Allows the process so many descriptors, or as many as it may have. Returns how many that are.
+pub fn grant_descriptors(count: u64) -> u64 {
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limits are valid.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limits), 0);
+        if limits.rlim_cur < count {
+            limits.rlim_cur = count.min(limits.rlim_max);
+            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits), 0);
+        }
+    }
+    limits.rlim_cur
+}
+
 /// A small generator of numbers: the same in every run.
 pub fn random(state: &Cell<u64>) -> u64 {
     state.set(state.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
