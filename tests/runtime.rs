@@ -4,9 +4,11 @@ mod child;
 
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, OnceLock, mpsc};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
+use std::task::{Context, Wake, Waker};
 
 use child::{LEAKS, child, is_native, isolated};
 use pirn::thread::{self, Cancelled, Thread};
@@ -246,6 +248,69 @@ fn a_handle_outlives_its_runtime_and_then_cancels() {
     let fresh = runtime.handle().spawn(|| ());
     drop(runtime);
     assert!(fresh.join().unwrap_err().is::<Cancelled>());
+}
+
+/// Is woken first of several, and keeps the others from hearing of it until their runtime ends.
+struct SlowWaker {
+    handle: pirn::Handle,
+    called: mpsc::Sender<()>,
+    /// Somebody was unwound.
+    unwound: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Wake for SlowWaker {
+    fn wake(self: Arc<Self>) {
+        self.called.send(()).unwrap();
+        // Refused at once when the runtime has begun to end: its only carrier does not run any.
+        while !self.handle.spawn(|| ()).is_finished() {}
+        let early = self.unwound.lock().unwrap().recv_timeout(50 * MS);
+        assert!(early.is_err(), "a fiber was unwound that this thread is about to wake");
+    }
+}
+
+#[test]
+fn the_end_of_the_runtime_waits_for_a_wake_up_that_is_under_way() {
+    struct Tell(mpsc::Sender<()>);
+    impl Drop for Tell {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+    let runtime = Runtime::new().unwrap();
+    let (called, is_called) = mpsc::channel();
+    let (tell, unwound) = mpsc::channel();
+    let waker = Arc::new(SlowWaker { handle: runtime.handle(), called, unwound: unwound.into() });
+    let (sender, receiver) = pirn::sync::channel::unbounded::<()>();
+    let other = runtime.run(move || {
+        let other = {
+            let first = receiver.clone();
+            let (queued, is_queued) = mpsc::channel();
+            let (go, may_go) = mpsc::channel();
+            let other = std::thread::spawn(move || {
+                let waker = Waker::from(waker);
+                let mut future = pin!(first.recv_async());
+                assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                queued.send(()).unwrap();
+                may_go.recv().unwrap();
+                // Both waits end by this; then the two are woken, one after the other.
+                drop(sender);
+            });
+            is_queued.recv().unwrap();
+            let tell = Tell(tell);
+            thread::spawn(move || {
+                let _tell = tell;
+                let _ = receiver.recv();
+                thread::park();
+            });
+            thread::yield_now(); // the fiber waits now, second in the queue
+            go.send(()).unwrap();
+            other
+        };
+        // A call that blocks the carrier: the fiber cannot run meanwhile.
+        is_called.recv().unwrap();
+        other
+    });
+    other.unwrap().join().unwrap();
 }
 
 #[test]

@@ -55,6 +55,21 @@ impl Runnable {
         let task = self.0.map_addr(|address| address & !KIND).cast_const().cast();
         if kind == FRESH { Kind::Fresh(task) } else { Kind::Resumable(task) }
     }
+
+    /// The task that is to run.
+    ///
+    /// # Safety
+    ///
+    /// It must be alive, and so must its fiber.
+    pub(crate) unsafe fn task<'a>(self) -> &'a Task {
+        // SAFETY: by the contract.
+        unsafe {
+            match self.kind() {
+                Kind::Started(fiber) => &*(*fiber).task.get(),
+                Kind::Fresh(task) | Kind::Resumable(task) => &*task,
+            }
+        }
+    }
 }
 
 /// A growing ring buffer.

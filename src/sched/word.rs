@@ -249,6 +249,12 @@ impl Waiter {
         (word & STATE_MASK == PARKED).then_some(Epoch(word >> STATE_BITS))
     }
 
+    /// Whether a wait was claimed that the waiter has yet to finish.
+    pub(crate) fn has_ended(&self) -> bool {
+        // Relaxed: the claim is all there is to see.
+        self.word.load(Ordering::Relaxed) & STATE_MASK >= FIRST_OUTCOME
+    }
+
     /// Takes the token, if it is there.
     #[inline]
     pub(crate) fn take_token(&self) -> bool {

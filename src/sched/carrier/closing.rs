@@ -9,16 +9,12 @@ impl Carrier {
         self.shared.close();
         self.closing.set(true);
         self.take_mail();
-        self.queue().drain();
         self.starved().clear();
-        let mut tasks: Vec<(ThreadId, NonNull<Task>)> =
-            self.registry().iter().map(|task| (task.party.id, NonNull::from(task))).collect();
         // First all waits: what an unwinding fiber gives back must not be handed to one that is about
         // to be unwound as well.
-        for &(_, task) in &tasks {
-            // SAFETY: registered tasks are alive until they are retired.
-            self.call_off(unsafe { task.as_ref() });
-        }
+        self.call_off_all();
+        let mut tasks: Vec<(ThreadId, NonNull<Task>)> =
+            self.registry().iter().map(|task| (task.party.id, NonNull::from(task))).collect();
         // The newest first: see the module documentation.
         tasks.sort_unstable_by_key(|&(id, _)| std::cmp::Reverse(id));
         for (_, task) in tasks {
@@ -30,20 +26,29 @@ impl Carrier {
         self.retire_reactor();
     }
 
-    /// Ends the wait of a parked task, whatever it was for.
-    pub(super) fn call_off(&self, task: &Task) {
-        let Some(epoch) = task.party.waiter.parked_epoch() else { return };
-        if task.party.notify(epoch, Outcome::Cancelled) {
-            return;
+    /// Ends the waits of all parked tasks, whatever they are for.
+    ///
+    /// Some may have been claimed by other threads, which are about to send them: it waits for that
+    /// mail, so that nobody refers to a task when it is gone.
+    fn call_off_all(&self) {
+        let mut claimed = 0;
+        for task in self.registry().iter() {
+            if let Some(epoch) = task.party.waiter.parked_epoch() {
+                // Lost, if another thread is faster.
+                task.party.notify(epoch, Outcome::Cancelled);
+            }
+            // A task whose wait has ended has not run since: it is in the queue, or on the way there.
+            claimed += usize::from(task.party.waiter.has_ended());
         }
-        // Another thread claimed it first and is about to say so: wait for its mail, so that nobody
-        // refers to the task when it is gone.
         loop {
-            self.take_mail();
-            if self.queue().drain().contains(&task.runnable()) {
+            // SAFETY: tasks are alive until they are retired, and so are their fibers.
+            let ended = |item: &Runnable| unsafe { item.task() }.party.waiter.has_ended();
+            claimed -= self.queue().drain().iter().filter(|item| ended(item)).count();
+            if claimed == 0 {
                 return;
             }
             self.sleep(Some(Duration::from_millis(1)));
+            self.take_mail();
         }
     }
 
