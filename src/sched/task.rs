@@ -22,10 +22,12 @@
 //! belongs to the task before `DONE`, afterwards to the handle's owner; of `DONE` and `DETACHED`,
 //! whoever comes second drops a result that nobody took.
 
+mod cell;
+
 use std::any::Any;
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::fmt;
-use std::mem::{self, ManuallyDrop};
+use std::mem;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
@@ -35,13 +37,15 @@ use std::thread::Result;
 use super::cancel::is_call_off;
 use super::fiber::{Fiber, Waiting};
 use super::mailbox::Mailbox;
-use super::party::{self, Kind, Party, PartyRef, ThreadId};
+use super::party::{self, Party, PartyRef, ThreadId};
 use super::queue::Runnable;
 use super::resumable::{Context, Resumable, Stackless, Step};
 use super::scope::Tally;
 use super::wait::{Epoch, Outcome};
 use crate::stack::SizeClass;
 use crate::thread::Locals;
+use cell::{Fibered, VTable, stage};
+pub(crate) use cell::{create, create_stackless};
 
 const DONE: u8 = 1;
 const JOINER: u8 = 2;
@@ -128,27 +132,6 @@ impl Joiner {
     }
 }
 
-/// What depends on the types of closure and result.
-#[repr(C)]
-struct VTable {
-    /// First: the party's part.
-    kind: Kind,
-    /// Runs the closure and stores the result.
-    run: unsafe fn(*const Task, &Locals),
-    /// Resumes a resumable, and stores the result if it has ended.
-    resume: unsafe fn(*const Task, &mut Context<'_>) -> Step<()>,
-    /// Drops the closure of a task that never ran.
-    abandon: unsafe fn(*const Task),
-    /// Stores `Cancelled` as the result of a task that will not come to its end.
-    give_up: unsafe fn(*const Task),
-    /// Whether the stored result is a panic: its message.
-    panic_message: unsafe fn(*const Task) -> Option<String>,
-    /// Moves the result out, to a `Result<T>`.
-    take: unsafe fn(*const Task, *mut ()),
-    /// Drops the result, if it is still there.
-    discard: unsafe fn(*const Task),
-}
-
 /// How a task is to be run.
 pub(crate) struct Spec {
     pub(crate) id: ThreadId,
@@ -158,30 +141,6 @@ pub(crate) struct Spec {
     pub(crate) stack: SizeClass,
     pub(crate) keep_float_control: bool,
     pub(crate) scoped: bool,
-}
-
-/// What a task has that runs on a fiber: lies behind its [`Task`].
-struct Fibered {
-    /// The scope to count the task out of when it has ended. The carrier's.
-    scope: Cell<Option<Rc<Tally>>>,
-}
-
-/// A task with what belongs to it: `X` is the [`Stackless`] of a task without a stack, else [`Fibered`].
-#[repr(C)]
-struct TaskCell<F, T, X> {
-    task: Task,
-    extra: X,
-    stage: UnsafeCell<Stage<F, T>>,
-}
-
-// Where `Task::stackless` and `Task::fibered` look for it.
-const _: () = assert!(size_of::<Task>().is_multiple_of(align_of::<Stackless>()));
-const _: () = assert!(size_of::<Task>().is_multiple_of(align_of::<Fibered>()));
-
-/// First the closure, then the result; `Task::holds` says which.
-union Stage<F, T> {
-    closure: ManuallyDrop<F>,
-    result: ManuallyDrop<Result<T>>,
 }
 
 /// The fiber was cancelled, or its runtime ended before it did: the payload that `join` returns.
@@ -199,222 +158,6 @@ impl fmt::Display for Cancelled {
 }
 
 impl std::error::Error for Cancelled {}
-
-/// Makes a task with two references: the runtime's and the join handle's.
-///
-/// # Safety
-///
-/// The lifetimes of `F` and `T` are forgotten: the caller sees to it that the task has ended, and
-/// the result is gone, before they end.
-pub(crate) unsafe fn create<F, T>(spec: Spec, closure: F) -> NonNull<Task>
-where
-    F: FnOnce() -> T,
-{
-    let vtable: &'static VTable = &const {
-        VTable {
-            kind: Kind { destroy: destroy::<F, T, Fibered> },
-            run: run::<F, T>,
-            resume: |_, _| unreachable!("a closure is not resumed"),
-            abandon: abandon::<F, T, Fibered>,
-            give_up: give_up::<F, T, Fibered>,
-            panic_message: panic_message::<F, T, Fibered>,
-            take: take::<F, T, Fibered>,
-            discard: discard::<F, T, Fibered>,
-        }
-    };
-    let flags = if spec.scoped { SCOPED } else { 0 };
-    place::<F, T, Fibered>(spec, flags, vtable, closure, Fibered { scope: Cell::new(None) })
-}
-
-/// [`create`], for a task without a stack; one that is `detached` has no join handle, and no reference
-/// for one.
-pub(crate) fn create_stackless<R: Resumable + 'static>(
-    spec: Spec,
-    resumable: R,
-    detached: bool,
-) -> NonNull<Task> {
-    let vtable: &'static VTable = &const {
-        VTable {
-            kind: Kind { destroy: destroy::<R, R::Output, Stackless> },
-            run: |_, _| unreachable!("a resumable is resumed, not run"),
-            resume: resume::<R>,
-            abandon: abandon::<R, R::Output, Stackless>,
-            give_up: give_up::<R, R::Output, Stackless>,
-            panic_message: panic_message::<R, R::Output, Stackless>,
-            take: take::<R, R::Output, Stackless>,
-            discard: discard::<R, R::Output, Stackless>,
-        }
-    };
-    let flags = if detached { STACKLESS | DETACHED } else { STACKLESS };
-    place::<_, R::Output, _>(spec, flags, vtable, resumable, Stackless::new())
-}
-
-#[inline(always)]
-fn place<F, T, X>(
-    spec: Spec,
-    flags: u8,
-    vtable: &'static VTable,
-    closure: F,
-    extra: X,
-) -> NonNull<Task> {
-    // Room first: a record that is built before would have to be copied.
-    let mut cell = Box::<TaskCell<F, T, X>>::new_uninit();
-    cell.write(TaskCell {
-        task: Task {
-            // The runtime's reference and the join handle's.
-            party: Party::new(
-                if flags & DETACHED == 0 { 2 } else { 1 },
-                spec.id,
-                spec.name,
-                Some(spec.home),
-                &vtable.kind,
-            ),
-            flags: AtomicU8::new(flags),
-            holds: Cell::new(Holds::Closure),
-            stack: spec.stack,
-            keep_float_control: spec.keep_float_control,
-            registered: Cell::new(u32::MAX),
-            fiber: Cell::new(ptr::null_mut()),
-            spawned_at: spec.spawned_at,
-            mail_link: AtomicPtr::new(ptr::null_mut()),
-            joiner: Cell::new(Joiner::NOBODY),
-        },
-        extra,
-        stage: UnsafeCell::new(Stage { closure: ManuallyDrop::new(closure) }),
-    });
-    NonNull::from(Box::leak(cell)).cast()
-}
-
-unsafe fn destroy<F, T, X>(party: NonNull<Party>) {
-    // SAFETY: the party is the first field of the cell that `create` boxed, and this was the last
-    // reference: what nobody has taken is ours to drop.
-    unsafe {
-        discard::<F, T, X>(party.as_ptr().cast_const().cast());
-        drop(Box::from_raw(party.as_ptr().cast::<TaskCell<F, T, X>>()));
-    }
-}
-
-/// The stage of a task.
-///
-/// # Safety
-///
-/// The types must be the task's.
-unsafe fn stage<F, T, X>(task: *const Task) -> *mut Stage<F, T> {
-    // SAFETY: `task` is the first field of the cell.
-    unsafe { (*task.cast::<TaskCell<F, T, X>>()).stage.get() }
-}
-
-/// Moves the closure out.
-///
-/// # Safety
-///
-/// The types must be the task's, and the stage the caller's.
-unsafe fn take_closure<F, T, X>(task: *const Task) -> F {
-    // SAFETY: by the contract; what is moved out is no longer held.
-    unsafe {
-        let before = (*task).holds.replace(Holds::Nothing);
-        assert_eq!(before, Holds::Closure, "a task runs once");
-        ManuallyDrop::take(&mut (*stage::<F, T, X>(task)).closure)
-    }
-}
-
-/// Puts the result in.
-///
-/// # Safety
-///
-/// As for [`take_closure`], which must have been called.
-unsafe fn put_result<F, T, X>(task: *const Task, result: Result<T>) {
-    // SAFETY: by the contract; nothing is overwritten.
-    unsafe {
-        (*stage::<F, T, X>(task)).result = ManuallyDrop::new(result);
-        (*task).holds.set(Holds::Result);
-    }
-}
-
-unsafe fn run<F: FnOnce() -> T, T>(task: *const Task, locals: &Locals) {
-    // SAFETY: the runtime runs a task once; until `DONE` the stage is the task's.
-    unsafe {
-        let closure = take_closure::<F, T, Fibered>(task);
-        let result = panic::catch_unwind(AssertUnwindSafe(closure));
-        locals.clear();
-        put_result::<F, T, Fibered>(task, result);
-    }
-}
-
-unsafe fn resume<R: Resumable>(task: *const Task, context: &mut Context<'_>) -> Step<()> {
-    // SAFETY: the runtime resumes a task that has not ended, one at a time: the stage is the task's.
-    unsafe {
-        debug_assert_eq!((*task).holds.get(), Holds::Closure);
-        let resumable = &mut *(*stage::<R, R::Output, Stackless>(task)).closure;
-        let step = panic::catch_unwind(AssertUnwindSafe(|| resumable.resume(context)));
-        let result = match step {
-            Ok(Step::Yielded) => return Step::Yielded,
-            Ok(Step::Parked) => return Step::Parked,
-            Ok(Step::Done(value)) => Ok(value),
-            Err(payload) => Err(payload),
-        };
-        if let Some(stackless) = (*task).stackless() {
-            stackless.begin_to_end();
-        }
-        drop_quietly(take_closure::<R, R::Output, Stackless>(task));
-        if result.is_err() || mem::needs_drop::<R::Output>() || !(*task).is_detached() {
-            put_result::<R, R::Output, Stackless>(task, result);
-        }
-        Step::Done(())
-    }
-}
-
-unsafe fn abandon<F, T, X>(task: *const Task) {
-    // SAFETY: as in `run`, which does not happen then.
-    unsafe {
-        let closure = take_closure::<F, T, X>(task);
-        put_result::<F, T, X>(task, Err(Box::new(Cancelled::NEW)));
-        drop_quietly(closure);
-    }
-}
-
-unsafe fn give_up<F, T, X>(task: *const Task) {
-    // SAFETY: the closure was taken out by `run`, which does not go on.
-    unsafe { put_result::<F, T, X>(task, Err(Box::new(Cancelled::NEW))) }
-}
-
-unsafe fn panic_message<F, T, X>(task: *const Task) -> Option<String> {
-    // SAFETY: the caller owns the stage.
-    unsafe {
-        if (*task).holds.get() != Holds::Result {
-            return None;
-        }
-        match &*(*stage::<F, T, X>(task)).result {
-            Err(payload) if !is_call_off(&**payload) => Some(message(&**payload)),
-            _ => None,
-        }
-    }
-}
-
-unsafe fn take<F, T, X>(task: *const Task, to: *mut ()) {
-    // SAFETY: the caller owns the stage, and `to` is a place for a Result<T>.
-    unsafe {
-        let before = (*task).holds.replace(Holds::Nothing);
-        assert_eq!(before, Holds::Result, "a result is taken once, after the end");
-        let result = (&raw const (*stage::<F, T, X>(task)).result).cast::<Result<T>>();
-        to.cast::<Result<T>>().copy_from_nonoverlapping(result, 1);
-    }
-}
-
-unsafe fn discard<F, T, X>(task: *const Task) {
-    // SAFETY: the caller owns the stage.
-    unsafe {
-        match (*task).holds.replace(Holds::Nothing) {
-            Holds::Nothing => {}
-            Holds::Closure => {
-                drop_quietly(ManuallyDrop::take(&mut (*stage::<F, T, X>(task)).closure))
-            }
-            Holds::Result => {
-                drop_quietly(ManuallyDrop::take(&mut (*stage::<F, T, X>(task)).result))
-            }
-        }
-    }
-}
 
 /// Drops a value that nobody wants, when there is nobody to take the panic of its destructor.
 pub(crate) fn drop_quietly<V>(value: V) {
