@@ -193,16 +193,23 @@ fn a_cancelled_fiber_is_unwound_and_its_job_dropped_or_left_to_end() {
 #[test]
 fn a_time_limit_ends_the_wait_and_not_the_job() {
     pirn::run(|| {
-        let (finish, gate) = mpsc::channel::<()>();
         let (done, ends) = mpsc::channel();
-        let limited = pirn::time::timeout(Duration::from_millis(1), || {
-            blocking(move || {
-                gate.recv().unwrap();
-                done.send("done").unwrap();
+        // A job that no thread has begun when the time is up never will: then give it more time.
+        let finish = (0..).find_map(|doublings| {
+            let (finish, gate) = mpsc::channel::<()>();
+            let (begun, begins) = mpsc::channel();
+            let done = done.clone();
+            let limited = pirn::time::timeout(Duration::from_millis(1 << doublings), || {
+                blocking(move || {
+                    begun.send(()).unwrap();
+                    gate.recv().unwrap();
+                    done.send("done").unwrap();
+                });
             });
+            assert!(limited.is_err());
+            begins.recv().is_ok().then_some(finish)
         });
-        assert!(limited.is_err());
-        finish.send(()).unwrap();
+        finish.unwrap().send(()).unwrap();
         assert_eq!(blocking(move || ends.recv().unwrap()), "done");
     });
 }
