@@ -66,7 +66,7 @@ use std::task::Poll;
 use std::thread::Result;
 use std::time::Duration;
 
-use crate::sched::cancel::{cannot_wait, check_cancelled};
+use crate::sched::cancel::{cannot_wait, check_cancelled, refuse_in_resume};
 use crate::sched::carrier::Carrier;
 use crate::sched::wait::Outcome;
 use crate::sched::{Errand, ResourceKind, pool};
@@ -74,6 +74,8 @@ use crate::sync::{Future, Promise, promise, promise_of};
 use crate::task;
 use crate::thread::Cancelled;
 
+/// What a caller of [`blocking`] does, as a refusal says it.
+const CALL: &str = "waits for a blocking call to return";
 static KIND: ResourceKind = ResourceKind::without_holder("for a blocking call to return");
 
 /// Makes a call on a thread of the [pool](self), and waits for what it returns: only the calling fiber
@@ -108,6 +110,7 @@ where
         // A destructor, which cannot unwind: see the module documentation.
         return f();
     }
+    refuse_in_resume(CALL);
     finish(spawn(f))
 }
 
@@ -125,6 +128,7 @@ where
         check_cancelled(Outcome::Cancelled);
         return f();
     }
+    refuse_in_resume(CALL);
     finish(try_spawn(f)?)
 }
 

@@ -151,6 +151,14 @@ pub(crate) fn cannot_wait() -> bool {
     }
 }
 
+/// Panics if a resumable makes this call in `resume`: one that blocks, if the answer does not happen to
+/// be there at once.
+pub(crate) fn refuse_in_resume(call: &'static str) {
+    if let Some(carrier) = Carrier::current().filter(|carrier| carrier.is_resuming()) {
+        carrier.refuse(call);
+    }
+}
+
 /// How long a fiber may wait, and what it means when that time is up.
 pub(super) struct Allowance {
     pub(super) until: Instant,

@@ -194,6 +194,20 @@ impl RunQueue {
         self.ring = ring.into_boxed_slice();
     }
 
+    /// Takes this one out. False: it is not there.
+    #[cold]
+    pub(crate) fn remove(&mut self, runnable: Runnable) -> bool {
+        let mask = self.ring.len() - 1;
+        let Some(found) = (self.head..self.tail).find(|&at| self.at(at) == runnable) else {
+            return false;
+        };
+        for at in found + 1..self.tail {
+            self.ring[(at - 1) & mask] = self.ring[at & mask];
+        }
+        self.tail -= 1;
+        true
+    }
+
     /// Takes out everything, in order.
     pub(crate) fn drain(&mut self) -> Vec<Runnable> {
         std::iter::from_fn(|| {
@@ -208,6 +222,20 @@ impl RunQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_taken_out_and_the_others_keep_their_order() {
+        let name = |n: usize| Runnable::fresh(ptr::without_provenance(n * 16));
+        let mut queue = RunQueue::new(None);
+        // The ring has turned round.
+        (0..250).for_each(|n| queue.push(name(n)));
+        queue.drain();
+        (1..=10).for_each(|n| queue.push(name(n)));
+        assert!(queue.remove(name(8)) && queue.remove(name(1)) && queue.remove(name(10)));
+        assert!(!queue.remove(name(8)));
+        let left = [2, 3, 4, 5, 6, 7, 9].map(name);
+        assert!(queue.drain() == left);
+    }
 
     #[test]
     fn a_seed_shuffles_and_the_same_seed_shuffles_alike() {

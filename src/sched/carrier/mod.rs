@@ -60,7 +60,7 @@ use super::registry::Registry;
 use super::runtime::Shared;
 use super::task::Task;
 use super::timer::{TimerKey, Timers};
-use super::wait::{Epoch, Outcome};
+use super::wait::{Epoch, Manner, Outcome};
 use crate::context::{self, Context, FloatControl, Side, Word};
 use crate::stack::{self, SizeClass, Stack, StackError};
 

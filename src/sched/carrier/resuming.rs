@@ -125,6 +125,12 @@ impl Carrier {
         self.running().is_null() && phase() == Some(Phase::Running) && !thread::panicking()
     }
 
+    /// A call was made in `resume` that blocks.
+    pub(in crate::sched) fn refuse(&self, call: &str) -> ! {
+        self.refused.set(Some(call.to_owned()));
+        self.refuse_to_block()
+    }
+
     /// A call was made in `resume` that would have to wait. The wait has been taken back.
     #[cold]
     pub(in crate::sched) fn refuse_to_block(&self) -> ! {

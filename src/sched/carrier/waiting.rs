@@ -56,10 +56,7 @@ impl Carrier {
         if self.closing.get() || fiber_ref.interrupts.get() != 0 {
             match self.patience(deadline) {
                 Some(left) => allowance = left,
-                None => {
-                    waiter.retract(epoch, Outcome::Cancelled);
-                    return;
-                }
+                None => return self.take_back(&task.party, epoch),
             }
         }
         let Allowance { until, outcome } = allowance;
@@ -126,15 +123,31 @@ impl Carrier {
             self.refused.set(Some(deadlock::wish(waiting)));
         }
         let party = self.current_task().map_or_else(party::os_thread, |task| &task.party);
-        party.waiter.retract(epoch, Outcome::Cancelled);
+        self.take_back(party, epoch);
+    }
+
+    /// Calls off a wait of the caller, who does not switch away.
+    ///
+    /// Somebody else may have ended it. The caller is in the run queue then, or another thread is
+    /// about to send it there; it comes out of it, or it would be resumed out of turn, or when it is
+    /// gone.
+    fn take_back(&self, party: &Party, epoch: Epoch) {
+        let parked = party.manner() == Manner::Parked;
+        if party.waiter.retract(epoch, Outcome::Cancelled) || !parked {
+            return;
+        }
+        let runnable = party.as_task().runnable();
+        while !self.queue().remove(runnable) {
+            self.sleep(Some(Duration::from_millis(1)));
+            self.take_mail();
+        }
     }
 
     /// A yield of what is no fiber, or one that panics.
     #[cold]
     fn refuse_to_yield(&self) {
         if self.is_resuming() {
-            self.refused.set(Some("yields".to_owned()));
-            self.refuse_to_block();
+            self.refuse("yields");
         }
     }
 
