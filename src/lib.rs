@@ -13,6 +13,7 @@ pub mod fs;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod io;
 mod lang;
 pub mod net;
 mod sched;

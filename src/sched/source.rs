@@ -27,7 +27,7 @@
 use std::fmt::{self, Write};
 use std::io;
 use std::mem::{self, offset_of};
-use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::pin;
 use std::ptr;
@@ -62,6 +62,8 @@ pub(crate) struct SourceKind {
     reading: ResourceKind,
     writing: ResourceKind,
     connecting: ResourceKind,
+    /// Nothing but a bell reaches those who wait in the kernel when it is closed.
+    needs_bell: bool,
 }
 
 /// Describes a descriptor for which somebody waits like that: "TcpStream fd 7 (127.0.0.1:80)".
@@ -75,7 +77,13 @@ impl SourceKind {
             reading: ResourceKind::without_holder(reading).detailed(detail_reading),
             writing: ResourceKind::without_holder("to write to").detailed(detail_writing),
             connecting: ResourceKind::without_holder("to connect").detailed(detail_connecting),
+            needs_bell: false,
         }
+    }
+
+    /// The same, for what cannot be shut down as sockets can.
+    pub(crate) const fn without_shutdown(self) -> SourceKind {
+        SourceKind { needs_bell: true, ..self }
     }
 }
 
@@ -100,6 +108,8 @@ struct State {
     /// With the reactor that came first.
     home: Option<Registration>,
     others: Vec<Registration>,
+    /// Can be read from when the source is closed: for those who wait in the kernel.
+    bell: Option<OwnedFd>,
 }
 
 struct Registration {
@@ -185,6 +195,10 @@ impl Source {
         self.closed.store(true, Ordering::Relaxed);
         state.readers.notify_all(|_| {}, &mut wakes);
         state.writers.notify_all(|_| {}, &mut wakes);
+        if let Some(bell) = &state.bell {
+            // SAFETY: eight bytes are valid. There is room for some 2^64 of them.
+            unsafe { libc::write(bell.as_raw_fd(), ptr::from_ref(&1_u64).cast(), 8) };
+        }
     }
 
     /// Whether it was [closed](Self::close).
@@ -365,6 +379,7 @@ impl Source {
         wish: Wish,
         deadline: Instant,
     ) -> io::Result<Outcome> {
+        let bell = self.bell()?;
         if self.is_closed() {
             return Err(closed());
         }
@@ -382,7 +397,7 @@ impl Source {
                 _ if is_virtual => Some(Duration::ZERO),
                 until => Some(until.saturating_duration_since(clock::monotonic())),
             };
-            if poll(self.raw_fd(), wish, left)? {
+            if poll(self.raw_fd(), bell, wish, left)? {
                 return Ok(Outcome::Notified);
             }
             if left.is_some_and(|left| left.is_zero()) {
@@ -390,6 +405,24 @@ impl Source {
                 return Ok(late);
             }
         }
+    }
+
+    /// What [`close`](Self::close) rings from here on; -1: not needed.
+    fn bell(&self) -> io::Result<RawFd> {
+        if !self.kind.needs_bell {
+            return Ok(-1);
+        }
+        let mut state = self.state.lock();
+        if state.bell.is_none() {
+            // SAFETY: takes no pointers.
+            let bell = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+            if bell < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // SAFETY: made just now.
+            state.bell = Some(unsafe { OwnedFd::from_raw_fd(bell) });
+        }
+        Ok(state.bell.as_ref().map_or(-1, AsRawFd::as_raw_fd))
     }
 
     /// [`wait`](Self::wait) for a task without a stack: has it resumed.
@@ -470,14 +503,19 @@ impl Pollable for Pending {
     }
 }
 
-/// Waits for a descriptor in the kernel. False: the time is up, or a signal came.
-fn poll(fd: RawFd, wish: Wish, timeout: Option<Duration>) -> io::Result<bool> {
+/// Waits for a descriptor in the kernel, or for a bell, which a negative number is not. False: the time
+/// is up, or a signal came.
+fn poll(fd: RawFd, bell: RawFd, wish: Wish, timeout: Option<Duration>) -> io::Result<bool> {
     let events = if wish == Wish::Read { libc::POLLIN | libc::POLLRDHUP } else { libc::POLLOUT };
-    let mut watched = libc::pollfd { fd, events, revents: 0 };
+    let mut watched = [(fd, events), (bell, libc::POLLIN)].map(|(fd, events)| libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    });
     let timeout = timeout.map(clock::timespec);
     let timeout = timeout.as_ref().map_or(ptr::null(), |timeout| timeout as *const libc::timespec);
-    // SAFETY: descriptor record and time are valid; there is no mask of signals.
-    let ready = unsafe { libc::ppoll(&raw mut watched, 1, timeout, ptr::null()) };
+    // SAFETY: descriptor records and time are valid; there is no mask of signals.
+    let ready = unsafe { libc::ppoll(watched.as_mut_ptr(), 2, timeout, ptr::null()) };
     if ready < 0 {
         let error = io::Error::last_os_error();
         return if error.kind() == io::ErrorKind::Interrupted { Ok(false) } else { Err(error) };
@@ -517,7 +555,7 @@ plain_error! {
     "the wait was called off: the fiber is cancelled, or its runtime ends"
 }
 plain_error! {
-    closed, Closed, NotConnected, "the socket was closed while it was in use"
+    closed, Closed, NotConnected, "it was closed while it was in use"
 }
 
 /// Whether an error is that of a call whose time was up.

@@ -1,0 +1,29 @@
+//! Pipes and what else the system hands out as a descriptor: calls on it block the fiber, not its
+//! carrier.
+//!
+//! ```
+//! use pirn::{io, thread};
+//! use std::io::{Read, Write};
+//!
+//! pirn::run(|| {
+//!     let (mut reader, mut writer) = io::pipe()?;
+//!     let copy = thread::spawn(move || {
+//!         let mut text = String::new();
+//!         reader.read_to_string(&mut text).map(|_| text)
+//!     });
+//!     writer.write_all(b"thread by thread")?;
+//!     drop(writer);
+//!     assert_eq!(copy.join().unwrap()?, "thread by thread");
+//!     Ok::<(), std::io::Error>(())
+//! }).unwrap();
+//! ```
+//!
+//! What [`net`](crate::net) says of sockets holds here: how a call waits, who may call, virtual time.
+//! Files are in [`fs`](crate::fs). The traits for
+//! reading and writing are std's.
+
+pub(crate) mod descriptor;
+pub(crate) mod end;
+mod pipe;
+
+pub use pipe::{PipeReader, PipeWriter, pipe};
