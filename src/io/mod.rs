@@ -25,5 +25,9 @@
 pub(crate) mod descriptor;
 pub(crate) mod end;
 mod pipe;
+mod signal;
+mod signals;
 
 pub use pipe::{PipeReader, PipeWriter, pipe};
+pub use signal::Signal;
+pub use signals::{Signals, SignalsIter, signals};

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::thread;
 
 use super::carrier::Carrier;
-use super::mailbox;
+use super::{mailbox, signals};
 use crate::stack;
 
 /// How many forks lie between the first process and this one.
@@ -92,7 +92,7 @@ pub(super) fn install() {
 }
 
 /// What is locked while the process forks.
-struct Held(UnsafeCell<Option<(stack::Locks, mailbox::Lock)>>);
+struct Held(UnsafeCell<Option<(stack::Locks, mailbox::Lock, signals::Lock)>>);
 
 // SAFETY: used only by a thread that holds these very locks.
 unsafe impl Sync for Held {}
@@ -100,7 +100,7 @@ unsafe impl Sync for Held {}
 static HELD: Held = Held(UnsafeCell::new(None));
 
 extern "C" fn before() {
-    let locks = (stack::lock_for_fork(), mailbox::lock());
+    let locks = (stack::lock_for_fork(), mailbox::lock(), signals::lock());
     // SAFETY: the locks are ours: nobody else forks now.
     unsafe { *HELD.0.get() = Some(locks) };
 }
@@ -111,6 +111,7 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    signals::separate();
     in_parent();
     // Relaxed: see `generation`.
     GENERATION.store(generation().wrapping_add(1), Ordering::Relaxed);

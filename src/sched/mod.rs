@@ -14,7 +14,7 @@
 //! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of; `bias`: what a lock may do
 //!   for it;
 //! * `reactor`: where a carrier waits for descriptors, `source`: a descriptor that tasks wait for;
-//! * `pool`: OS threads for calls that block;
+//! * `pool`: OS threads for calls that block; `signals`: how signals of the system get to tasks;
 //! * `deadlock`, `watchdog`, `hook`: reports; `stats`: counts; `fork`: what a child process may not do.
 
 pub(crate) mod atomic;
@@ -40,6 +40,7 @@ mod resource;
 pub(crate) mod resumable;
 mod runtime;
 pub(crate) mod scope;
+pub(crate) mod signals;
 pub(crate) mod source;
 pub(crate) mod spawn;
 mod stats;
