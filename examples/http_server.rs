@@ -21,12 +21,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::env;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::IntoRawFd;
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicI32, Ordering};
 
-use pirn::net::{Shutdown, TcpListener, TcpStream, UnixStream};
+use pirn::io::Signal;
+use pirn::net::{Shutdown, TcpListener, TcpStream};
 use pirn::sync::{Semaphore, WaitGroup};
 use pirn::thread;
 use pirn::time::{Duration, Instant};
@@ -81,14 +80,14 @@ fn serve(address: &str) -> io::Result<()> {
         stopping: Cell::new(false),
         served: Cell::new(0),
     });
-    let mut interrupts = interrupts()?;
+    let interrupts = pirn::io::signals(&[Signal::Interrupt, Signal::Terminate])?;
     println!("listening on http://{}", listener.local_addr()?);
     let acceptor = thread::spawn({
         let (listener, server) = (listener.clone(), server.clone());
         move || accept(&listener, &server)
     });
-    interrupts.read_exact(&mut [0])?;
-    println!("stopping: {} connections are open", server.open.count());
+    let signal = interrupts.recv()?;
+    println!("{signal}, stopping: {} connections are open", server.open.count());
     server.stopping.set(true);
     listener.close();
     // One that waits for a place.
@@ -102,7 +101,7 @@ fn serve(address: &str) -> io::Result<()> {
     });
     thread::spawn(move || {
         // A second one.
-        let _ = interrupts.read_exact(&mut [0]);
+        let _ = interrupts.recv();
         std::process::exit(130);
     });
     let all = stopped.join().unwrap_or(false);
@@ -364,25 +363,4 @@ fn respond(
     if with_body {
         output.extend_from_slice(body);
     }
-}
-
-/// Gets a byte for each Ctrl-C.
-fn interrupts() -> io::Result<UnixStream> {
-    static TO: AtomicI32 = AtomicI32::new(-1);
-    extern "C" fn note(_: libc::c_int) {
-        // SAFETY: one byte is valid; `write` may be called in a handler. If there is no room, nobody
-        // needs another one.
-        unsafe { libc::write(TO.load(Ordering::Relaxed), [0_u8].as_ptr().cast(), 1) };
-    }
-    let (from, to) = UnixStream::pair()?;
-    to.set_nonblocking(true)?;
-    TO.store(to.into_raw_fd(), Ordering::Relaxed);
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the handler only writes to a descriptor that stays open.
-        if unsafe { libc::signal(signal, note as *const () as libc::sighandler_t) } == libc::SIG_ERR
-        {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(from)
 }

@@ -261,5 +261,23 @@ fn an_interrupt_lets_requests_end_and_nothing_else() {
     assert_eq!(answers.read(&mut [0]).unwrap(), 0);
     let (text, status) = server.end();
     assert!(status.success(), "{status}");
+    assert!(text.contains("SIGINT, stopping: 2 connections are open"), "{text}");
     assert!(text.contains("3 requests were answered, all connections have ended"), "{text}");
+}
+
+#[test]
+fn a_second_interrupt_does_not_wait_for_requests_to_end() {
+    let mut server = Server::start("http_server");
+    let stream = server.connect();
+    let request = "POST /echo HTTP/1.1\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
+    (&stream).write_all(request.as_bytes()).unwrap();
+    assert_eq!(status(&answer(&mut BufReader::new(&stream)).0), 100);
+    server.interrupt();
+    let mut line = String::new();
+    server.out.read_line(&mut line).unwrap();
+    assert!(line.contains("stopping: 1 connections are open"), "{line}");
+    // It has received the first one, so this is another.
+    server.interrupt();
+    let (text, status) = server.end();
+    assert_eq!(status.code(), Some(130), "{text}");
 }
