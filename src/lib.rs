@@ -16,6 +16,7 @@ pub mod fuzzing;
 pub mod io;
 mod lang;
 pub mod net;
+pub mod process;
 mod sched;
 pub mod stack;
 pub mod sync;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::sched::clock::Instant;
 use crate::sched::source::{self, Source, SourceKind, Wish};
+use crate::sync::select::SourceArm;
 use crate::task::Context;
 
 /// See the [module documentation](self).
@@ -177,6 +178,18 @@ impl Descriptor {
                 return result;
             }
         }
+    }
+
+    /// Completes a select when a call may go on without waiting.
+    pub(crate) fn arm(
+        &self,
+        wish: Wish,
+    ) -> SourceArm<(), impl Fn() -> Option<io::Result<()>> + use<>> {
+        let source = self.source.clone();
+        SourceArm::new(&self.source, wish, move || match source.is_ready(wish) {
+            Ok(ready) => ready.then_some(Ok(())),
+            Err(error) => Some(Err(error)),
+        })
     }
 
     /// [`read_stream`](Self::read_stream) for a task without a stack.

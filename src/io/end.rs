@@ -240,6 +240,16 @@ macro_rules! reading {
                 self.descriptor.read_timeout()
             }
 
+            #[doc(hidden)]
+            pub fn __readable_arm(
+                &self,
+            ) -> $crate::sync::select::__private::SourceArm<
+                (),
+                impl Fn() -> Option<std::io::Result<()>> + use<>,
+            > {
+                self.descriptor.arm($crate::sched::source::Wish::Read)
+            }
+
             /// [`read`](std::io::Read::read) for a [`Resumable`](crate::task::Resumable): pending
             /// until there is something, which resumes the task.
             ///
@@ -313,6 +323,16 @@ macro_rules! writing {
             /// The limit of a write.
             pub fn write_timeout(&self) -> Option<std::time::Duration> {
                 self.descriptor.write_timeout()
+            }
+
+            #[doc(hidden)]
+            pub fn __writable_arm(
+                &self,
+            ) -> $crate::sync::select::__private::SourceArm<
+                (),
+                impl Fn() -> Option<std::io::Result<()>> + use<>,
+            > {
+                self.descriptor.arm($crate::sched::source::Wish::Write)
             }
 
             /// [`write`](std::io::Write::write) for a [`Resumable`](crate::task::Resumable): pending

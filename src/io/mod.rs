@@ -19,8 +19,8 @@
 //! ```
 //!
 //! What [`net`](crate::net) says of sockets holds here: how a call waits, who may call, virtual time.
-//! Files are in [`fs`](crate::fs). The traits for
-//! reading and writing are std's.
+//! Children and their pipes are in [`process`](crate::process), files in [`fs`](crate::fs). The traits
+//! for reading and writing are std's.
 
 pub(crate) mod descriptor;
 pub(crate) mod end;

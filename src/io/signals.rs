@@ -12,6 +12,7 @@ use super::signal::Signal;
 use crate::sched::clock::Instant;
 use crate::sched::signals::{self, Listener, SignalSet};
 use crate::sched::source::{self, Source, SourceKind, Wish};
+use crate::sync::select::SourceArm;
 use crate::task::Context;
 
 static KIND: SourceKind = SourceKind::new("to receive a signal from", |fd, _, to| {
@@ -34,6 +35,8 @@ static KIND: SourceKind = SourceKind::new("to receive a signal from", |fd, _, to
 /// }).unwrap();
 /// ```
 ///
+/// In a [`select!`](crate::select) it is an arm like a channel: `recv(signals) -> signal => …`.
+///
 /// # What comes and what does not
 ///
 /// * Each listener gets each signal, whoever else listens to it.
@@ -51,7 +54,7 @@ static KIND: SourceKind = SourceKind::new("to receive a signal from", |fd, _, to
 ///
 /// # Processes
 ///
-/// Children that execute another program begin with the actions of the system. After
+/// Children that [execute](crate::process) another program begin with the actions of the system. After
 /// a `fork` the child's listeners go on, with what the child itself is sent.
 ///
 /// # Errors
@@ -176,6 +179,13 @@ impl Signals {
             Ok(()) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
         }
+    }
+
+    #[doc(hidden)]
+    pub fn __receive_arm(
+        &self,
+    ) -> SourceArm<Signal, impl Fn() -> Option<io::Result<Signal>> + use<'_>> {
+        SourceArm::new(self.source(), Wish::Read, || self.try_recv().map(Ok))
     }
 
     /// Receives one signal after the other; ends when [`recv`](Self::recv) fails.

@@ -134,6 +134,26 @@ macro_rules! common {
                 Ok($name { socket: self.socket.try_clone(&KIND)? })
             }
 
+            #[doc(hidden)]
+            pub fn __readable_arm(
+                &self,
+            ) -> $crate::sync::select::__private::SourceArm<
+                (),
+                impl Fn() -> Option<std::io::Result<()>> + use<>,
+            > {
+                self.socket.arm($crate::sched::source::Wish::Read)
+            }
+
+            #[doc(hidden)]
+            pub fn __writable_arm(
+                &self,
+            ) -> $crate::sync::select::__private::SourceArm<
+                (),
+                impl Fn() -> Option<std::io::Result<()>> + use<>,
+            > {
+                self.socket.arm($crate::sched::source::Wish::Write)
+            }
+
             /// The error that is pending on the socket, which is consumed.
             ///
             /// # Errors

@@ -372,6 +372,44 @@ impl Source {
         Ok(outcome)
     }
 
+    /// Whether a call may succeed now that would have blocked.
+    pub(crate) fn is_ready(&self, wish: Wish) -> io::Result<bool> {
+        poll(self.raw_fd(), -1, wish, Some(Duration::ZERO))
+    }
+
+    // For a select, which begins and ends the wait by itself.
+
+    /// Before it queues up.
+    ///
+    /// # Errors
+    ///
+    /// Where the caller has no reactor to wait in, or that has no room.
+    pub(crate) fn prepare_select(&self) -> io::Result<()> {
+        match Carrier::current() {
+            Some(carrier) if !carrier.must_wait_in_place() => self.ensure_registered(carrier),
+            _ => Err(no_reactor()),
+        }
+    }
+
+    /// Lets it queue up. False: it is closed.
+    pub(crate) fn with_queue(&self, wish: Wish, queue_up: impl FnOnce(&mut Waiters<()>)) -> bool {
+        let mut state = self.state.lock();
+        if self.is_closed() {
+            return false;
+        }
+        queue_up(state.queue(wish));
+        true
+    }
+
+    /// Lets it leave.
+    pub(crate) fn leave_queue<R>(
+        &self,
+        wish: Wish,
+        leave: impl FnOnce(&mut Waiters<()>) -> R,
+    ) -> R {
+        leave(self.state.lock().queue(wish))
+    }
+
     /// Waits in the kernel, where nobody else can run meanwhile.
     fn wait_in_place(
         &self,
@@ -553,6 +591,10 @@ plain_error! {
 plain_error! {
     called_off, CalledOff, Other,
     "the wait was called off: the fiber is cancelled, or its runtime ends"
+}
+plain_error! {
+    no_reactor, NoReactor, Unsupported,
+    "a select waits for descriptors in a fiber of a runtime only, and not while that panics"
 }
 plain_error! {
     closed, Closed, NotConnected, "it was closed while it was in use"

@@ -20,10 +20,10 @@ use crate::sync::channel::{
 use crate::sync::waiters::{Record, Waiters};
 
 /// The record of an arm on a channel, while it waits.
-struct Place<T>(UnsafeCell<Option<Record<T>>>);
+pub(super) struct Place<T>(UnsafeCell<Option<Record<T>>>);
 
 impl<T> Place<T> {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Place(UnsafeCell::new(None))
     }
 
@@ -33,7 +33,7 @@ impl<T> Place<T> {
     ///
     /// The queue's lock must be held. No other record may be in use here. The place must stay where it
     /// is until `leave`.
-    unsafe fn queue_up(
+    pub(super) unsafe fn queue_up(
         &self,
         queue: &mut Waiters<T>,
         party: &Party,
@@ -54,7 +54,7 @@ impl<T> Place<T> {
     /// # Safety
     ///
     /// It must be the queue that it was put into, whose lock must be held.
-    unsafe fn leave(&self, queue: &mut Waiters<T>) -> Option<(Option<T>, bool)> {
+    pub(super) unsafe fn leave(&self, queue: &mut Waiters<T>) -> Option<(Option<T>, bool)> {
         // SAFETY: under the lock nobody else uses it.
         let record = unsafe { (*self.0.get()).as_ref()? };
         let chosen = queue.withdraw(record);

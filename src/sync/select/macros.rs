@@ -79,6 +79,15 @@ pub fn choose<const N: usize>(arms: [Erased<'_>; N], biased: bool, default: bool
 ///   [`ScopedJoinHandle`](crate::thread::ScopedJoinHandle)); matches what
 ///   [`join`](crate::thread::JoinHandle::join) would return. The variable is `None` afterwards if this
 ///   arm has won, and keeps the handle if not. While it is `None` the arm is never chosen.
+/// * `readable(stream) -> pattern => body` when a read may go on without waiting: from a
+///   [socket](crate::net) or a [pipe](crate::io), or to accept from a listener. Nothing is read, so the
+///   pattern matches an `io::Result<()>`. Who is alone in reading does so at once then.
+/// * `writable(stream) -> pattern => body` when a write may, in the same way.
+/// * `recv(signals) -> pattern => body` matches what
+///   [`Signals::recv`](crate::io::Signals::recv) would return.
+/// * `wait(child) -> pattern => body` when a [child process](crate::process::Child), which must be
+///   mutable, has ended; matches what [`wait`](crate::process::Child::wait) would return, but leaves
+///   the child's standard input open.
 /// * `cancelled => body` when the calling fiber is [cancelled](crate::thread::JoinHandle::cancel):
 ///   see [below](#cancellation).
 /// * `default => body` when nothing else can complete at once. There may be one.
@@ -124,6 +133,28 @@ pub fn choose<const N: usize>(arms: [Erased<'_>; N], biased: bool, default: bool
 ///     assert!(result.is_err() && worker.is_none());
 /// });
 /// ```
+///
+/// # Descriptors, signals and children
+///
+/// ```
+/// use pirn::{net::{TcpListener, TcpStream}, select, sync::channel};
+///
+/// pirn::run(|| {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
+///     let (_stop, stopped) = channel::bounded::<()>(1);
+///     let client = TcpStream::connect(listener.local_addr()?)?;
+///     let (stream, _) = select! {
+///         readable(listener) -> ready => ready.and_then(|()| listener.accept())?,
+///         recv(stopped) -> _ => return Ok(()),
+///     };
+///     assert_eq!(stream.peer_addr()?, client.local_addr()?);
+///     Ok::<(), std::io::Error>(())
+/// }).unwrap();
+/// ```
+///
+/// Such a select waits in the runtime's reactor. Outside a runtime, and in a destructor of a fiber that
+/// panics, these arms complete with an error of the kind
+/// [`Unsupported`](std::io::ErrorKind::Unsupported) when nothing is ready at once.
 ///
 /// # Cancellation
 ///
@@ -236,6 +267,21 @@ macro_rules! __select {
         $crate::__select!(@body $biased $arms $default
             [$crate::sync::select::__private::JoinArm::new(&mut $slot)] [$pattern] $($rest)*)
     };
+    (@head $biased:tt $arms:tt $default:tt
+        readable($descriptor:expr $(,)?) -> $pattern:pat => $($rest:tt)*) => {
+        $crate::__select!(@body $biased $arms $default
+            [($descriptor).__readable_arm()] [$pattern] $($rest)*)
+    };
+    (@head $biased:tt $arms:tt $default:tt
+        writable($descriptor:expr $(,)?) -> $pattern:pat => $($rest:tt)*) => {
+        $crate::__select!(@body $biased $arms $default
+            [($descriptor).__writable_arm()] [$pattern] $($rest)*)
+    };
+    (@head $biased:tt $arms:tt $default:tt
+        wait($child:expr $(,)?) -> $pattern:pat => $($rest:tt)*) => {
+        $crate::__select!(@body $biased $arms $default
+            [($child).__wait_arm()] [$pattern] $($rest)*)
+    };
     (@head $biased:tt $arms:tt $default:tt cancelled => $($rest:tt)*) => {
         $crate::__select!(@body $biased $arms $default
             [$crate::sync::select::__private::CancellationArm] [()] $($rest)*)
@@ -249,7 +295,8 @@ macro_rules! __select {
     (@head $biased:tt $arms:tt $default:tt $($rest:tt)*) => {
         compile_error!(concat!(
             "expected one of `recv(receiver) -> pattern =>`, `send(sender, value) -> pattern =>`, \
-             `join(ref mut slot) -> pattern =>`, `after(duration) =>`, `at(instant) =>`, \
+             `join(ref mut slot) -> pattern =>`, `readable(descriptor) -> pattern =>`, \
+             `writable(descriptor) -> pattern =>`, `wait(child) -> pattern =>`, `after(duration) =>`, `at(instant) =>`, \
              `cancelled =>`, `default =>`, found: ",
             stringify!($($rest)*)
         ))

@@ -22,6 +22,11 @@
 //! their order keeps two that lock from waiting for each other, and all others hold one lock at a
 //! time. No select ever pairs with itself: pairs are made by whoever looks, with those that queue.
 //!
+//! An arm that waits for a descriptor has a lock of its own for its queue, which it takes while it queues
+//! up: readiness is nothing that two could both take, and edges are handed out by our own carrier, so
+//! not between the last try and that. What an edge has brought may be gone by the time that we look;
+//! then everything begins anew, with the same deadline.
+//!
 //! A deadline is an arm without a channel: it belongs to the wait. So does a cancellation. The end of
 //! a fiber is announced by the task itself, without a lock: it may come while we queue up, and is then
 //! as good as a notification.
@@ -31,6 +36,7 @@ mod builder;
 mod fibers;
 mod lots;
 mod macros;
+mod sources;
 
 use std::ptr;
 
@@ -43,6 +49,8 @@ use crate::sched::wait::{Epoch, Outcome};
 use crate::sched::wakes::Wakes;
 use crate::sched::{self, Resource, ResourceKind, Waiting};
 
+pub(crate) use sources::SourceArm;
+
 pub use builder::{Select, SelectTimeoutError, SelectedOperation, TrySelectError};
 
 /// What [`select!`](crate::select) expands to.
@@ -51,6 +59,7 @@ pub mod __private {
     pub use super::arms::{OneshotArm, ReceiveArm, SendArm, TimerArm};
     pub use super::fibers::{CancellationArm, JoinArm};
     pub use super::macros::{Choice, Erased, Nobody, choose, nobody};
+    pub use super::sources::SourceArm;
 }
 
 static SELECT: ResourceKind = ResourceKind::without_holder("in a select");
@@ -60,6 +69,11 @@ static NOTHING: ResourceKind = ResourceKind::without_holder("in a select without
 trait Arm {
     /// Completes if that can be done at once.
     fn attempt(&self) -> bool;
+
+    /// Makes ready to queue up, before any lock is taken. True: that failed, and so it has completed.
+    fn prepare(&self) -> bool {
+        false
+    }
 
     /// Where its lock lies; 0 if it has none.
     fn lock_address(&self) -> usize {
@@ -137,7 +151,7 @@ enum Withdrawn {
     Lost,
     /// It was by this arm that the wait was ended, and it has completed. This is so for one at most.
     Won,
-    /// Now it would complete at once; it consumes nothing before.
+    /// Now it may complete at once; it consumes nothing before.
     Ready,
 }
 
@@ -166,24 +180,35 @@ fn select(
     patience: Patience,
 ) -> Result<usize, Missed> {
     debug_assert_eq!(arms.len(), order.len());
-    let mut lots = Lots::draw_if(!biased && arms.len() > 1);
-    for turn in 0..order.len() {
-        if !biased {
-            // Each drawn from those that are left (Fisher and Yates), as far as needed.
-            order.swap(turn, turn + lots.below(order.len() - turn));
+    loop {
+        let mut lots = Lots::draw_if(!biased && arms.len() > 1);
+        for turn in 0..order.len() {
+            if !biased {
+                // Each drawn from those that are left (Fisher and Yates), as far as needed.
+                order.swap(turn, turn + lots.below(order.len() - turn));
+            }
+            if arms[order[turn]].attempt() {
+                return Ok(order[turn]);
+            }
         }
-        if arms[order[turn]].attempt() {
-            return Ok(order[turn]);
+        let Patience::Until(deadline) = patience else { return Err(Missed::NoneReady) };
+        if let Some(result) = wait(arms, order, deadline) {
+            return result;
         }
-    }
-    match patience {
-        Patience::None => Err(Missed::NoneReady),
-        Patience::Until(deadline) => wait(arms, order, deadline),
+        order.iter_mut().enumerate().for_each(|(place, arm)| *arm = place);
     }
 }
 
+/// `None`: whoever ended the wait has left nothing, and everything is to be tried again.
 #[inline(never)]
-fn wait(arms: &[&dyn Arm], order: &mut [usize], deadline: Instant) -> Result<usize, Missed> {
+fn wait(
+    arms: &[&dyn Arm],
+    order: &mut [usize],
+    deadline: Instant,
+) -> Option<Result<usize, Missed>> {
+    if let Some(arm) = (0..arms.len()).find(|&arm| arms[arm].prepare()) {
+        return Some(Ok(arm));
+    }
     let alarm = (0..arms.len()).min_by_key(|&arm| arms[arm].deadline());
     let alarm = alarm.filter(|&arm| arms[arm].deadline() < deadline);
     let deadline = alarm.map_or(deadline, |arm| arms[arm].deadline());
@@ -203,7 +228,7 @@ fn wait(arms: &[&dyn Arm], order: &mut [usize], deadline: Instant) -> Result<usi
     // SAFETY: the same arms have taken the locks.
     lockers().for_each(|same| unsafe { arms[same[0]].unlock() });
     drop(wakes);
-    let Some(epoch) = epoch else { return ready.ok_or(Missed::NoneReady) };
+    let Some(epoch) = epoch else { return Some(ready.ok_or(Missed::NoneReady)) };
 
     let resource = Resource::new(if arms.is_empty() { &NOTHING } else { &SELECT });
     sched::wait(party, epoch, Waiting::On(&raw const resource), deadline);
@@ -219,18 +244,20 @@ fn wait(arms: &[&dyn Arm], order: &mut [usize], deadline: Instant) -> Result<usi
     if outcome == Outcome::Cancelled
         && let Some(arm) = (0..arms.len()).find(|&arm| arms[arm].takes_cancellation())
     {
-        return Ok(arm);
+        return Some(Ok(arm));
     }
     check_cancelled(outcome);
-    match (outcome, winner.or_else(|| ready.filter(|&arm| arms[arm].attempt()))) {
+    let result = match (outcome, winner.or_else(|| ready.filter(|&arm| arms[arm].attempt()))) {
         (_, Some(arm)) => Ok(arm),
         (Outcome::TimedOut, None) => match alarm {
             Some(arm) if arms[arm].call_off() => Ok(arm),
             _ => Err(Missed::TimedOut),
         },
         (Outcome::Cancelled, None) => Ok(called_off(arms)),
-        (Outcome::Notified, None) => unreachable!("whoever notifies completes an arm"),
-    }
+        // By a descriptor that was ready, and is not any more: somebody else was quicker.
+        (Outcome::Notified, None) => return None,
+    };
+    Some(result)
 }
 
 /// In a destructor while the runtime ends: the first arm finds its channel disconnected, or its time
