@@ -37,7 +37,7 @@
 //! `epoll` serves all sockets, all timers and other threads. A socket is made known to it once, when
 //! a fiber first has to wait for it. A request and its answer cost one `recv` and one `send`, and
 //! nothing else for the connection: a read that follows one which did not fill its buffer waits without
-//! asking the kernel. Fibers whose sockets are always ready give way every 16 calls.
+//! asking the kernel. A fiber whose sockets are always ready gives way after 16 calls.
 //!
 //! # Whoever calls
 //!

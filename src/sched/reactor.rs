@@ -21,8 +21,8 @@
 //! Whenever a carrier polls, and when it wakes, it takes in mail, then what is ready, then due timers;
 //! what they wake goes to the end of the run queue in that order. Then come ready tasks, and when there
 //! are none, sleep. While descriptors are registered polls are about 100 µs apart, so tasks that
-//! never wait do not hold up descriptors; and tasks that always find their descriptor ready give way
-//! every [so many calls](TURNS), so they do not hold up others.
+//! never wait do not hold up descriptors; and fibers that always find their descriptor ready give way
+//! after [so many calls](TURNS) in one run, so they do not hold up others.
 //!
 //! # Who may do what
 //!
@@ -42,7 +42,7 @@ use super::source::Source;
 use super::wakes::Wakes;
 use crate::sync::spin::Spin;
 
-/// Calls in a row that find their descriptor ready, after which a fiber gives way.
+/// Calls in one run of a fiber after which it gives way: they have found their descriptor ready.
 pub(super) const TURNS: u32 = 16;
 
 /// How many events are fetched at a time.

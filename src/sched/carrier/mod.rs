@@ -124,8 +124,10 @@ pub(crate) struct Carrier {
     timers: UnsafeCell<Timers<Alarm>>,
     /// The reactor, when a task has had to wait for a descriptor.
     watch: UnsafeCell<Option<Watch>>,
-    /// Calls for descriptors left until a fiber that makes them gives way.
+    /// Calls for descriptors left until the fiber that makes them gives way, and by polls and budget
+    /// the run in which it made the last one.
     turns: Cell<u32>,
+    turns_of: Cell<u64>,
     poll_interval: Cell<u32>,
     last_poll: Cell<Instant>,
     /// The loop, while a fiber runs.
@@ -166,6 +168,7 @@ impl Carrier {
             timers: UnsafeCell::new(Timers::new()),
             watch: UnsafeCell::new(None),
             turns: Cell::new(reactor::TURNS),
+            turns_of: Cell::new(0),
             poll_interval: Cell::new(MAX_POLL_INTERVAL),
             last_poll: Cell::new(Instant::from_nanos(0)),
             idle: UnsafeCell::new(Context::empty()),
