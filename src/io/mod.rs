@@ -1,5 +1,4 @@
-//! Pipes and what else the system hands out as a descriptor: calls on it block the fiber, not its
-//! carrier.
+//! Pipes, standard input and output, and signals: waiting for them blocks the fiber, not its carrier.
 //!
 //! ```
 //! use pirn::{io, thread};
@@ -27,7 +26,12 @@ pub(crate) mod end;
 mod pipe;
 mod signal;
 mod signals;
+mod stdin;
+mod stdout;
+mod stream;
 
 pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use signal::Signal;
 pub use signals::{Signals, SignalsIter, signals};
+pub use stdin::{Stdin, StdinLock, stdin};
+pub use stdout::{Stderr, StderrLock, Stdout, StdoutLock, stderr, stdout};

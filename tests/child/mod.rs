@@ -38,8 +38,8 @@ pub fn example(name: &str) -> Command {
     command
 }
 
-/// How a child of this program is begun for a role of a test.
-fn command(test: &str, role: &str) -> Command {
+/// How a child of this program is begun for a role of a test, which it [plays](play).
+pub fn command(test: &str, role: &str) -> Command {
     let mut command = run(&std::env::current_exe().unwrap());
     command.args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
     command.env(CHILD, format!("{test}/{role}"));
@@ -50,7 +50,7 @@ fn command(test: &str, role: &str) -> Command {
 const PATIENCE: u32 = 600;
 
 /// Runs `body` if this process is the child for this role of this test; does not return then.
-fn play(test: &str, role: &str, body: impl FnOnce()) {
+pub fn play(test: &str, role: &str, body: impl FnOnce()) {
     if std::env::var(CHILD).is_ok_and(|wanted| wanted == format!("{test}/{role}")) {
         // SAFETY: always possible.
         unsafe { libc::alarm(PATIENCE) };
@@ -60,7 +60,7 @@ fn play(test: &str, role: &str, body: impl FnOnce()) {
 }
 
 /// Whether this is a child that plays some other role.
-fn is_other_child() -> bool {
+pub fn is_other_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
