@@ -17,7 +17,7 @@ fn cancelled(outstanding: usize, waits: u64) -> Duration {
         thread::yield_now();
         let main = thread::current();
         let done = std::rc::Rc::new(Cell::new(false));
-        let waker = thread::spawn({
+        let waker = thread::spawn_local({
             let done = done.clone();
             move || {
                 while !done.get() {

@@ -82,7 +82,7 @@ fn serve(address: &str) -> io::Result<()> {
     });
     let interrupts = pirn::io::signals(&[Signal::Interrupt, Signal::Terminate])?;
     println!("listening on http://{}", listener.local_addr()?);
-    let acceptor = thread::spawn({
+    let acceptor = thread::spawn_local({
         let (listener, server) = (listener.clone(), server.clone());
         move || accept(&listener, &server)
     });
@@ -95,7 +95,7 @@ fn serve(address: &str) -> io::Result<()> {
     for stream in server.idle.borrow().values() {
         let _ = stream.shutdown(Shutdown::Read);
     }
-    let stopped = thread::spawn({
+    let stopped = thread::spawn_local({
         let server = server.clone();
         move || server.open.wait_timeout(FAREWELL)
     });
@@ -118,7 +118,7 @@ fn accept(listener: &TcpListener, server: &Rc<Server>) {
                 // The permit would borrow; its place is given back by hand.
                 place.forget();
                 let (server, open) = (server.clone(), server.open.guard());
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     // A client that goes away ends its own fiber, and nothing else.
                     let _ = Connection::new(number, Rc::new(stream), &server).run();
                     let _ = server.places.add_permits(1);

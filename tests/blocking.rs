@@ -385,7 +385,7 @@ fn virtual_time_stands_still_while_a_job_runs() {
     runtime
         .run(move || {
             let start = Instant::now();
-            let sleeper = thread::spawn({
+            let sleeper = thread::spawn_local({
                 let log = log.clone();
                 move || {
                     thread::sleep(Duration::from_secs(3600));

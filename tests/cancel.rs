@@ -58,7 +58,7 @@ fn cancel_ends_any_wait_and_runs_the_destructors() {
             let dropped = Rc::new(Cell::new(0));
             let counted = Counted(dropped.clone());
             let start = Instant::now();
-            let waiter = thread::spawn(move || {
+            let waiter = thread::spawn_local(move || {
                 let _counted = counted;
                 wait();
             });
@@ -77,7 +77,7 @@ fn a_fiber_that_has_not_begun_drops_its_closure() {
     run(|| {
         let dropped = Rc::new(Cell::new(0));
         let counted = Counted(dropped.clone());
-        let fresh = thread::spawn(move || drop(counted));
+        let fresh = thread::spawn_local(move || drop(counted));
         fresh.cancel();
         assert!(was_cancelled(fresh));
         assert_eq!(dropped.get(), 1);
@@ -115,7 +115,7 @@ fn a_fiber_that_does_not_wait_any_more_comes_to_its_end() {
 fn a_fiber_that_catches_the_unwind_is_unwound_again() {
     run(|| {
         let caught = Rc::new(Cell::new(0));
-        let stubborn = thread::spawn({
+        let stubborn = thread::spawn_local({
             let caught = caught.clone();
             move || {
                 for _ in 0..3 {
@@ -156,7 +156,7 @@ fn one_that_catches_every_unwind_is_given_up_and_joined_all_the_same() {
 fn a_shield_lets_clean_up_wait() {
     run(|| {
         let log = Rc::new(RefCell::new(Vec::new()));
-        let worker = thread::spawn({
+        let worker = thread::spawn_local({
             let log = log.clone();
             move || {
                 let work = AssertUnwindSafe(|| thread::sleep(HOUR));
@@ -192,7 +192,7 @@ fn a_destructor_finds_its_waits_called_off_and_shielded_ones_take_their_time() {
     run(|| {
         let log = Rc::new(RefCell::new(Vec::new()));
         let goodbye = Goodbye(log.clone());
-        let worker = thread::spawn(move || {
+        let worker = thread::spawn_local(move || {
             let _goodbye = goodbye;
             thread::sleep(HOUR);
         });
@@ -211,7 +211,7 @@ fn a_mutex_is_not_lost_on_a_waiter_that_is_cancelled_when_it_is_handed_over() {
         let waiters: Vec<_> = (0..3)
             .map(|_| {
                 let mutex = mutex.clone();
-                thread::spawn(move || *mutex.lock().unwrap() += 1)
+                thread::spawn_local(move || *mutex.lock().unwrap() += 1)
             })
             .collect();
         thread::yield_now();
@@ -236,7 +236,7 @@ fn a_scope_whose_fiber_is_cancelled_cancels_its_children_and_waits_for_them() {
         let ended = Rc::new(Cell::new(0));
         for parent_in_body in [false, true] {
             ended.set(0);
-            let parent = thread::spawn({
+            let parent = thread::spawn_local({
                 let ended = ended.clone();
                 move || {
                     let ended = &ended;

@@ -60,7 +60,7 @@ fn receivers_are_served_first_come_first_served() {
             let served = Rc::new(RefCell::new(Vec::new()));
             for number in 0..5 {
                 let (receiver, served) = (receiver.clone(), served.clone());
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     let value = receiver.recv().unwrap();
                     served.borrow_mut().push((number, value));
                 });
@@ -111,7 +111,7 @@ fn operations_that_do_not_wait_wake_those_that_do() {
             let woken = Rc::new(Cell::new(0));
             for _ in 0..2 {
                 let (receiver, woken) = (receiver.clone(), woken.clone());
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     receiver.recv().unwrap();
                     woken.set(woken.get() + 1);
                 });
@@ -129,7 +129,7 @@ fn operations_that_do_not_wait_wake_those_that_do() {
             assert_eq!(sender.try_send(()), Err(TrySendError::Full(())));
             let woken = Rc::new(Cell::new(false));
             let flag = woken.clone();
-            thread::spawn(move || {
+            thread::spawn_local(move || {
                 sender.send(()).unwrap();
                 flag.set(true);
             });
@@ -376,7 +376,7 @@ fn values_need_not_be_send_between_fibers() {
         let (sender, receiver) = channel::bounded(1);
         let value = Rc::new(Cell::new(0));
         let copy = value.clone();
-        thread::spawn(move || sender.send(copy).unwrap());
+        thread::spawn_local(move || sender.send(copy).unwrap());
         receiver.recv().unwrap().set(1);
         assert_eq!(value.get(), 1);
     });
@@ -435,7 +435,7 @@ fn in_a_destructor_while_the_runtime_ends_what_would_wait_is_disconnected() {
         for _ in 0..2 {
             let (sender, receiver) = channel::bounded(1);
             let checks = Checks(sender, receiver, counted.clone());
-            thread::spawn(move || {
+            thread::spawn_local(move || {
                 let _checks = checks;
                 thread::park();
             });
@@ -513,7 +513,7 @@ fn one_carrier_gives_the_same_order_each_time() {
             let (sender, receiver) = channel::bounded(2);
             for name in ["a", "b", "c"] {
                 let (sender, log) = (sender.clone(), log.clone());
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     for n in 0..3 {
                         sender.send(()).unwrap();
                         log.borrow_mut().push_str(&format!("{name}{n} "));

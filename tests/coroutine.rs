@@ -372,7 +372,7 @@ fn one_may_be_resumed_from_different_fibers_of_its_thread() {
         let mut fibers = Vec::new();
         for turn in 0..5 {
             let counter = counter.clone();
-            fibers.push(thread::spawn(move || {
+            fibers.push(thread::spawn_local(move || {
                 let first = counter.borrow_mut().next();
                 thread::yield_now();
                 assert_eq!((first, counter.borrow_mut().next()), (Some(turn), Some(turn + 5)));

@@ -419,7 +419,7 @@ fn a_fiber_that_the_runtime_ends_inside_a_coroutine_unwinds_the_coroutine() {
     pirn::run({
         let alive = alive.clone();
         move || {
-            thread::spawn(move || {
+            thread::spawn_local(move || {
                 let _outside = Guard::new(&alive);
                 let mut coroutine = Coroutine::new(move |s: &Suspender<(), ()>, ()| {
                     let _inside = Guard::new(&alive);
@@ -441,7 +441,7 @@ fn a_fiber_waits_on_its_coroutines_stack_while_others_run() {
     pirn::run(|| {
         let order: Rc<RefCell<Vec<u32>>> = Rc::default();
         let within = order.clone();
-        let fiber = thread::spawn(move || {
+        let fiber = thread::spawn_local(move || {
             let mut coroutine = Coroutine::new(move |s: &Suspender<u32, ()>, input: u32| {
                 within.borrow_mut().push(input);
                 thread::park();

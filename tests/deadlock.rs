@@ -142,7 +142,7 @@ fn a_deadlock_unwinds_main_and_everybody_else() {
     let result = Runtime::new().unwrap().run(|| {
         let _main = note("main");
         let child = note("child");
-        thread::spawn(move || {
+        thread::spawn_local(move || {
             let _child = child;
             thread::park();
         });

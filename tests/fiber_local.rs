@@ -252,7 +252,7 @@ fn a_coroutine_uses_the_locals_of_whichever_fiber_resumes_it() {
         move || {
             for number in [1, 2] {
                 let reads = reads.clone();
-                let fiber = thread::spawn(move || {
+                let fiber = thread::spawn_local(move || {
                     OWNER.set(number);
                     assert_eq!(reads.borrow_mut().next(), Some(number));
                 });
@@ -269,7 +269,7 @@ fn a_value_borrowed_by_a_suspended_coroutine_outlives_its_fiber() {
         Rc::new(RefCell::new("woven by the first fiber".repeat(4)))
     });
     pirn::run(|| {
-        let fiber = thread::spawn(|| {
+        let fiber = thread::spawn_local(|| {
             let mut coroutine = Coroutine::new(|s: &Suspender<(), ()>, ()| {
                 TEXT.with(|text| {
                     s.suspend(());

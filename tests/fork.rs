@@ -60,7 +60,7 @@ fn forking(test: &str, body: fn() -> libc::c_int, ended_as_promised: fn(libc::c_
             let others: Vec<_> = (0..10)
                 .map(|_| {
                     let ended = ended.clone();
-                    thread::spawn(move || {
+                    thread::spawn_local(move || {
                         thread::sleep(Duration::from_millis(2));
                         ended.set(ended.get() + 1);
                     })

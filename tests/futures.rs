@@ -124,7 +124,7 @@ fn a_fiber_that_is_cancelled_or_out_of_time_drops_the_future() {
     pirn::run(|| {
         let token = Rc::new(());
         let never = Never(token.clone());
-        let waits = thread::spawn(move || block_on(never));
+        let waits = thread::spawn_local(move || block_on(never));
         thread::yield_now();
         waits.cancel();
         assert!(waits.join().unwrap_err().is::<Cancelled>());
@@ -345,7 +345,7 @@ fn a_join_future_that_is_dropped_detaches_the_fiber() {
     let ended = Rc::new(());
     pirn::run(|| {
         let own = ended.clone();
-        let mut joins = thread::spawn(move || {
+        let mut joins = thread::spawn_local(move || {
             thread::yield_now();
             drop(own);
         })

@@ -35,7 +35,7 @@ fn a_read_waits_and_the_fiber_that_writes_runs_meanwhile() {
     pirn::run(|| {
         let (reader, writer) = io::pipe().unwrap();
         let order = Rc::new(std::cell::RefCell::new(Vec::new()));
-        let reads = thread::spawn({
+        let reads = thread::spawn_local({
             let order = order.clone();
             move || {
                 order.borrow_mut().push("asks");
@@ -147,7 +147,7 @@ fn a_reader_that_is_cancelled_consumes_nothing() {
     pirn::run(|| {
         let (reader, mut writer) = io::pipe().unwrap();
         let reader = Rc::new(reader);
-        let waits = thread::spawn({
+        let waits = thread::spawn_local({
             let reader = reader.clone();
             move || (&*reader).read(&mut [0; 10]).map(drop)
         });

@@ -178,7 +178,7 @@ fn a_fiber_that_is_cancelled_or_closed_out_takes_no_signal_along() {
         let signals = Rc::new(io::signals(&[Signal::RealTime(7)]).unwrap());
         let waits = |signals: &Rc<io::Signals>| {
             let signals = signals.clone();
-            thread::spawn(move || signals.recv().map_err(|error| error.kind()))
+            thread::spawn_local(move || signals.recv().map_err(|error| error.kind()))
         };
         let cancelled = waits(&signals);
         thread::yield_now();

@@ -59,7 +59,7 @@ fn whoever_leaves_a_barrier_does_not_count_for_its_group() {
         assert!(barrier.wait_timeout(SECOND).is_none());
         let waiter = || {
             let barrier = barrier.clone();
-            thread::spawn(move || barrier.wait().is_leader())
+            thread::spawn_local(move || barrier.wait().is_leader())
         };
         let cancelled = waiter();
         thread::yield_now();
@@ -269,7 +269,7 @@ fn the_token_of_park_survives_every_other_wait() {
         let (promise, future) = promise();
         let held = (mutex.lock().unwrap(), lock.write().unwrap(), reentrant.lock());
         group.add(1);
-        let child = thread::spawn({
+        let child = thread::spawn_local({
             let (mutex, semaphore, lock, condvar) =
                 (mutex.clone(), semaphore.clone(), lock.clone(), condvar.clone());
             let (cell, barrier, group, reentrant) =

@@ -133,7 +133,7 @@ fn a_notification_to_a_waiter_that_is_cancelled_or_late_is_not_lost() {
             let woken = Rc::new(Cell::new(0));
             let waiters = [(); 2].map(|()| {
                 let (pair, woken) = (pair.clone(), woken.clone());
-                let waiter = thread::spawn(move || {
+                let waiter = thread::spawn_local(move || {
                     let guard = pair.0.lock().unwrap();
                     let _guard =
                         pair.1.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -175,7 +175,7 @@ fn timeouts_that_race_with_notifications_end_each_wait_once() {
         let done = Rc::new(Cell::new(0));
         let waiters = [(); 6].map(|()| {
             let (pair, wakes, done) = (pair.clone(), wakes.clone(), done.clone());
-            thread::spawn(move || {
+            thread::spawn_local(move || {
                 for _ in 0..WAITS {
                     let guard = pair.0.lock().unwrap();
                     let limit = Duration::from_millis(5);
@@ -274,7 +274,7 @@ fn the_poison_of_the_mutex_shows_when_a_wait_ends() {
         let pair = Rc::new((Mutex::new(()), Condvar::new()));
         let waiters = [true, false].map(|limited| {
             let pair = pair.clone();
-            thread::spawn(move || {
+            thread::spawn_local(move || {
                 let guard = pair.0.lock().unwrap();
                 if limited {
                     pair.1.wait_timeout(guard, SECOND).unwrap_err().into_inner().1.timed_out()

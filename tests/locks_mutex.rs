@@ -144,7 +144,7 @@ fn a_release_in_the_same_moment_as_a_timeout_reaches_somebody() {
 fn a_panic_of_the_holder_poisons_it_as_in_std() {
     run(|| {
         let mutex = Rc::new(Mutex::new(7));
-        let holder = thread::spawn({
+        let holder = thread::spawn_local({
             let mutex = mutex.clone();
             move || {
                 let _held = mutex.lock().unwrap();
@@ -183,7 +183,7 @@ fn waiters_of_a_poisoned_mutex_get_it_one_after_the_other() {
         let held = mutex.lock().unwrap();
         let waiters = [(); 3].map(|()| {
             let mutex = mutex.clone();
-            thread::spawn(move || mutex.lock().is_err())
+            thread::spawn_local(move || mutex.lock().is_err())
         });
         thread::yield_now();
         let _ = panic::catch_unwind(AssertUnwindSafe(move || {
@@ -239,7 +239,7 @@ fn a_guard_may_be_dropped_by_another_fiber_of_its_thread() {
         static MUTEX: Mutex<i32> = Mutex::new(1);
         let mutex = &MUTEX;
         let guard: MutexGuard<'static, i32> = mutex.lock().unwrap();
-        thread::spawn(move || drop(guard));
+        thread::spawn_local(move || drop(guard));
         assert_eq!(*mutex.lock().unwrap(), 1);
     });
 }
@@ -410,7 +410,7 @@ fn cancelled_waiters_leave_it_to_the_others_in_every_order() {
         let held = mutex.lock().unwrap();
         let waiters = [(); 4].map(|()| {
             let (mutex, got) = (mutex.clone(), got.clone());
-            thread::spawn(move || {
+            thread::spawn_local(move || {
                 let _held = mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 got.set(got.get() + 1);
             })

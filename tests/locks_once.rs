@@ -72,7 +72,7 @@ fn a_panic_poisons_a_once_as_in_std() {
 fn those_who_wait_for_an_initialiser_that_panics_find_it_poisoned_or_force_it() {
     run(|| {
         let once = Rc::new(Once::new());
-        let first = thread::spawn({
+        let first = thread::spawn_local({
             let once = once.clone();
             move || {
                 once.call_once(|| {
@@ -81,11 +81,11 @@ fn those_who_wait_for_an_initialiser_that_panics_find_it_poisoned_or_force_it() 
                 });
             }
         });
-        let second = thread::spawn({
+        let second = thread::spawn_local({
             let once = once.clone();
             move || once.call_once(|| unreachable!())
         });
-        let third = thread::spawn({
+        let third = thread::spawn_local({
             let once = once.clone();
             move || once.call_once_force(|state| assert!(state.is_poisoned()))
         });
@@ -127,7 +127,7 @@ fn after_an_initialiser_of_a_cell_panicked_or_was_cancelled_the_next_one_tries()
             .enumerate()
             .map(|(number, end)| {
                 let (cell, order) = (cell.clone(), order.clone());
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     *cell.get_or_init(|| {
                         order.borrow_mut().push(number);
                         thread::yield_now();
@@ -172,7 +172,7 @@ fn a_value_that_is_set_wakes_those_who_wait_for_it() {
         let cell = Rc::new(OnceLock::new());
         let waiters = [(); 3].map(|()| {
             let cell = cell.clone();
-            thread::spawn(move || *cell.wait())
+            thread::spawn_local(move || *cell.wait())
         });
         thread::yield_now();
         cell.set(5).unwrap();

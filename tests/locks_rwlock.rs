@@ -78,7 +78,7 @@ fn readers_behind_a_writer_that_gives_up_get_in_at_once() {
             let lock = Rc::new(RwLock::new(()));
             let start = Instant::now();
             let held = lock.read().unwrap();
-            let writer = thread::spawn({
+            let writer = thread::spawn_local({
                 let lock = lock.clone();
                 move || match way {
                     0 => assert!(lock.write_timeout(20 * SECOND).is_err()),
@@ -92,7 +92,7 @@ fn readers_behind_a_writer_that_gives_up_get_in_at_once() {
             thread::yield_now();
             let readers = [(); 2].map(|()| {
                 let lock = lock.clone();
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     drop(lock.read().unwrap());
                     Instant::now()
                 })

@@ -99,7 +99,7 @@ fn permits_add_up_after_any_cancellations_and_timeouts() {
         let requests = [(5, None), (3, Some(2)), (1, None), (4, Some(3)), (5, Some(9))];
         let clients = requests.map(|(wanted, limit)| {
             let (semaphore, served) = (semaphore.clone(), served.clone());
-            thread::spawn(move || {
+            thread::spawn_local(move || {
                 for _ in 0..3 {
                     let limit = limit.map_or(Duration::MAX, |seconds| SECOND * seconds);
                     if let Ok(permit) = semaphore.acquire_many_timeout(wanted, limit) {
@@ -126,7 +126,7 @@ fn permits_add_up_after_any_cancellations_and_timeouts() {
 fn a_release_wakes_a_parked_waiter_in_the_next_round() {
     run(|| {
         let semaphore = Rc::new(Semaphore::with_maximum(0, 1));
-        let waiter = thread::spawn({
+        let waiter = thread::spawn_local({
             let semaphore = semaphore.clone();
             move || drop(semaphore.acquire().unwrap())
         });

@@ -30,7 +30,7 @@ fn empty_ones_count(
     receive: impl Fn(&mut [u8]) -> io::Result<usize> + 'static,
 ) {
     pirn::run(move || {
-        let receiver = thread::spawn(move || {
+        let receiver = thread::spawn_local(move || {
             let mut lengths = Vec::new();
             let mut buf = [0; 16];
             for _ in 0..3 {

@@ -50,7 +50,7 @@ fn a_slow_look_up_does_not_hold_others_up_and_is_left_at_once() {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let port = listener.local_addr().unwrap().port();
             let ticks = Rc::new(Cell::new(0));
-            thread::spawn({
+            thread::spawn_local({
                 let ticks = ticks.clone();
                 move || {
                     loop {

@@ -45,7 +45,7 @@ fn a_reader_waits_while_others_run_and_is_woken_by_what_comes() {
     pirn::run(|| {
         let (one, two) = tcp_pair();
         let order = Rc::new(RefCell::new(Vec::new()));
-        let reader = thread::spawn({
+        let reader = thread::spawn_local({
             let order = order.clone();
             move || {
                 let mut buf = [0; 8];
@@ -263,7 +263,7 @@ fn a_cancelled_fiber_leaves_its_read_accept_write_or_connect_and_its_descriptor_
                     Box::new(move || drop(TcpStream::connect(busy))),
                 ];
                 for wait in waits {
-                    let fiber = thread::spawn(wait);
+                    let fiber = thread::spawn_local(wait);
                     // Whether it waits by now or not.
                     (0..5).for_each(|_| thread::yield_now());
                     fiber.cancel();
@@ -435,7 +435,7 @@ fn accepting_without_descriptors_left_does_not_keep_the_carrier_busy() {
             while let Ok(file) = std::fs::File::open("/dev/null") {
                 held.push(file);
             }
-            thread::spawn({
+            thread::spawn_local({
                 let (failures, accepted) = (failures.clone(), accepted.clone());
                 move || {
                     loop {
@@ -630,7 +630,7 @@ fn a_busy_connection_does_not_hold_up_timers_other_connections_or_fibers() {
         let stop = Rc::new(Cell::new(false));
         let (one, two) = tcp_pair();
         // Two fibers of which one of them always can go on.
-        let pump = thread::spawn({
+        let pump = thread::spawn_local({
             let stop = stop.clone();
             move || {
                 let block = [0; 4_096];
@@ -669,7 +669,7 @@ fn fibers_that_only_yield_do_not_hold_up_connections() {
         let spinners: Vec<_> = (0..3)
             .map(|_| {
                 let done = done.clone();
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     while !done.get() {
                         thread::yield_now();
                     }
@@ -857,7 +857,7 @@ fn listeners_share_a_port_if_both_ask_for_it() {
             .into_iter()
             .map(|listener| {
                 let served = served.clone();
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     while listener.accept().is_ok() {
                         served.set(served.get() + 1);
                     }
@@ -1024,7 +1024,7 @@ fn a_runtime_that_ends_calls_waits_for_sockets_off() {
     pirn::run(|| {
         for _ in 0..10 {
             let count = Count(unwound.clone());
-            thread::spawn(move || {
+            thread::spawn_local(move || {
                 let (one, _two) = tcp_pair();
                 let _count = count;
                 let _ = (&one).read(&mut [0; 8]);
@@ -1047,7 +1047,7 @@ fn a_destructor_that_would_have_to_wait_gets_an_error_while_its_fiber_is_called_
     pirn::run(|| {
         let (one, two) = tcp_pair();
         let seen = Rc::new(Cell::new(None));
-        let fiber = thread::spawn({
+        let fiber = thread::spawn_local({
             let seen = seen.clone();
             move || {
                 let farewell = Farewell(one, seen);
@@ -1104,7 +1104,7 @@ fn many_pairs(count: usize) {
             let client = TcpStream::connect(address).unwrap();
             let (server, _) = listener.accept().unwrap();
             let woken = woken.clone();
-            let reader = thread::spawn(move || {
+            let reader = thread::spawn_local(move || {
                 let mut buf = [0; 16];
                 let read = (&server).read(&mut buf).unwrap();
                 if read > 0 {

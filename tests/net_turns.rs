@@ -21,7 +21,7 @@ fn requests_are_answered_in_the_order_in_which_they_came_however_many_there_are(
             let order = order.clone();
             clients.push(client);
             // More than one call for a request, none of which waits but the first.
-            thread::spawn(move || {
+            thread::spawn_local(move || {
                 let mut byte = [0];
                 while server.read(&mut byte).unwrap() > 0 {
                     server.write_all(&byte).unwrap();

@@ -34,14 +34,14 @@ fn waits_in_place(wait: fn()) {
         let waited = Rc::new(Cell::new(false));
         let seen = Rc::new(RefCell::new(Vec::new()));
         let (told, tell) = (waited.clone(), seen.clone());
-        let panicking = thread::spawn(move || {
+        let panicking = thread::spawn_local(move || {
             let _guard = AtDrop(|| {
                 wait();
                 told.set(true);
             });
             panic::resume_unwind(Box::new("first"));
         });
-        let looking = thread::spawn(move || {
+        let looking = thread::spawn_local(move || {
             tell.borrow_mut().push((waited.get(), std::thread::panicking()));
             let own = catch_unwind(|| panic::resume_unwind(Box::new("second")));
             tell.borrow_mut().push((payload_of(own) == "second", std::thread::panicking()));
@@ -223,7 +223,7 @@ fn fibers_interleaved_within_their_catches_each_get_their_own_payload() {
         move || {
             let make = |(who, yields): (&'static str, u32)| {
                 let alive = alive.clone();
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     nest(who, &alive, 3, &|| {
                         (0..yields).for_each(|_| thread::yield_now());
                         assert!(!std::thread::panicking());

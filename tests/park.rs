@@ -25,7 +25,7 @@ fn park_until(reached: impl Fn() -> bool) {
 fn parking_gives_way() -> bool {
     let ran = Rc::new(Cell::new(false));
     let me = thread::current();
-    let other = thread::spawn({
+    let other = thread::spawn_local({
         let ran = ran.clone();
         move || {
             ran.set(true);
@@ -46,7 +46,7 @@ fn parking_gives_way() -> bool {
 fn three_unparks_are_one_token() {
     pirn::run(|| {
         let passed = Rc::new(Cell::new(0));
-        let child = thread::spawn({
+        let child = thread::spawn_local({
             let passed = passed.clone();
             move || {
                 thread::park();
@@ -210,7 +210,7 @@ fn an_unparked_fiber_joins_the_end_of_the_run_queue() {
             let order = order.clone();
             move || order.borrow_mut().push(name)
         };
-        let parked = thread::spawn({
+        let parked = thread::spawn_local({
             let note = note("parked");
             move || {
                 thread::park();
@@ -218,10 +218,10 @@ fn an_unparked_fiber_joins_the_end_of_the_run_queue() {
             }
         });
         thread::yield_now();
-        let first = thread::spawn(note("spawned before"));
+        let first = thread::spawn_local(note("spawned before"));
         parked.thread().unpark();
         order.borrow_mut().push("the waker goes on");
-        let last = thread::spawn(note("spawned after"));
+        let last = thread::spawn_local(note("spawned after"));
         last.join().unwrap();
         assert!(first.is_finished() && parked.is_finished());
         let expected = ["the waker goes on", "spawned before", "parked", "spawned after"];
@@ -238,7 +238,7 @@ fn a_pair_that_wakes_each_other_for_ever_starves_nobody() {
             .into_iter()
             .map(|other: usize| {
                 let (turns, partner) = (turns.clone(), partner.clone());
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     loop {
                         turns.set(turns.get() + 1);
                         partner.borrow()[other].unpark();
@@ -254,7 +254,7 @@ fn a_pair_that_wakes_each_other_for_ever_starves_nobody() {
         // One that wants a turn gets it after each of the two had one at most.
         let before = turns.get();
         let count = turns.clone();
-        let third = thread::spawn(move || count.get());
+        let third = thread::spawn_local(move || count.get());
         assert!(third.join().unwrap() <= before + 2);
         // One that sleeps wakes, and then gets its turn as well.
         let start = Instant::now();

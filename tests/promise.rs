@@ -30,7 +30,7 @@ fn a_value_reaches_all_waiters_in_order_and_stays() {
         let waiters: Vec<_> = (0..10)
             .map(|number| {
                 let (future, order) = (future.clone(), order.clone());
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     assert_eq!(future.get().unwrap(), "value");
                     order.borrow_mut().push(number);
                 })

@@ -57,7 +57,7 @@ fn fibers_and_resumables_take_turns_first_in_first_out() {
         for number in 0..6 {
             let log = log.clone();
             joins.push(if number % 3 == 1 {
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     for round in 0..3 {
                         log.add(format!("{round}.{number}"));
                         thread::yield_now();
@@ -128,7 +128,7 @@ fn receivers_of_both_kinds_are_served_in_order_of_arrival() {
                     Poll::Pending => Step::Parked,
                 }));
             } else {
-                thread::spawn(move || log.add(format!("{number}:{:?}", receiver.recv())));
+                thread::spawn_local(move || log.add(format!("{number}:{:?}", receiver.recv())));
             }
         }
         thread::yield_now();
@@ -613,7 +613,7 @@ fn what_has_not_ended_is_dropped_with_the_runtime_the_newest_first() {
                     Step::<()>::Parked
                 }));
             } else {
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     let _note = note;
                     let _ = receiver.recv();
                 });
@@ -700,7 +700,7 @@ fn virtual_time_jumps_over_the_sleeps_of_both_kinds() {
         for (name, hours) in [("three", 3), ("one", 1), ("two", 2)] {
             let (log, until) = (log.clone(), start + Duration::from_secs(3600 * hours));
             joins.push(if hours == 1 {
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     thread::sleep_until(until);
                     log.add(name);
                 })

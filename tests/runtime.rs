@@ -172,14 +172,14 @@ fn the_end_of_the_runtime_unwinds_the_newest_first_and_drops_what_never_ran() {
     pirn::run(|| {
         for number in 0..3 {
             let waits = note(&format!("waits {number}"));
-            thread::spawn(move || {
+            thread::spawn_local(move || {
                 let _waits = waits;
                 if number == 1 { thread::sleep(Duration::MAX) } else { thread::park() }
             });
         }
         thread::yield_now();
         let fresh = note("never ran");
-        thread::spawn(move || {
+        thread::spawn_local(move || {
             let _fresh = fresh;
             unreachable!("it is not its turn before main ends");
         });
@@ -204,7 +204,7 @@ fn destructors_do_not_wait_when_the_runtime_ends() {
     let waits = Waits(dropped.clone());
     let start = Instant::now();
     pirn::run(|| {
-        thread::spawn(move || {
+        thread::spawn_local(move || {
             let _waits = waits;
             thread::park();
         });

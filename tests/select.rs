@@ -315,7 +315,7 @@ fn under_selects_time_limits_and_cancels_every_value_is_accounted_for() {
                 .map(|producer| {
                     let senders = ends.each_ref().map(|(sender, _)| sender.clone());
                     let returned = returned.clone();
-                    thread::spawn(move || {
+                    thread::spawn_local(move || {
                         let [a, b, c] = senders;
                         for value in producer * each..(producer + 1) * each {
                             let mut slot = Some(value);
@@ -340,7 +340,7 @@ fn under_selects_time_limits_and_cancels_every_value_is_accounted_for() {
             let consume = || {
                 let receivers = ends.each_ref().map(|(_, receiver)| receiver.clone());
                 let seen = seen.clone();
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     let [a, b, c] = receivers;
                     loop {
                         let value = select! {
@@ -494,7 +494,7 @@ fn in_a_destructor_while_the_runtime_ends_the_first_arm_is_called_off() {
     let count = Rc::new(Cell::new(0));
     let checks = Checks(count.clone());
     pirn::run(|| {
-        thread::spawn(move || {
+        thread::spawn_local(move || {
             let _checks = checks;
             thread::park();
         });

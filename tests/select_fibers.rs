@@ -56,7 +56,7 @@ fn an_arm_that_loses_leaves_the_handle_the_fiber_and_its_result() {
         let (sender, receiver) = channel::bounded(1);
         let drops = Rc::new(Cell::new(0));
         let result = Counted(drops.clone());
-        let mut child = Some(thread::spawn(move || {
+        let mut child = Some(thread::spawn_local(move || {
             thread::park();
             result
         }));
@@ -286,7 +286,7 @@ fn a_cancelled_fiber_completes_the_arm_for_it_before_and_during_the_wait() {
         for waits in [true, false] {
             let start = Instant::now();
             let go = Rc::new(Cell::new(false));
-            let child = thread::spawn({
+            let child = thread::spawn_local({
                 let go = go.clone();
                 move || {
                     while !waits && !go.get() {
@@ -346,7 +346,7 @@ fn a_time_limit_is_no_cancellation_and_neither_is_the_end_of_the_runtime() {
                 select! { cancelled => unreachable!(), after(HOUR) => unreachable!() }
             });
             assert!(limited.is_err());
-            thread::spawn(move || {
+            thread::spawn_local(move || {
                 select! { cancelled => chosen.set(1), after(HOUR) => chosen.set(2) }
             });
             thread::yield_now();
@@ -374,7 +374,7 @@ fn a_cancellation_in_the_moment_of_a_message_loses_neither() {
             let cancels = {
                 let selector = Rc::new(Cell::new(Some(selector)));
                 let handle = selector.clone();
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     let selector = handle.take().unwrap();
                     selector.cancel();
                     selector

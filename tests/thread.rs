@@ -27,7 +27,7 @@ fn throw<P: Any + Send>(payload: P) -> ! {
 fn join_returns_what_the_closure_returned_though_neither_can_leave_the_thread() {
     pirn::run(|| {
         let shared = Rc::new(Cell::new(1));
-        let handle = thread::spawn({
+        let handle = thread::spawn_local({
             let shared = shared.clone();
             move || {
                 shared.set(shared.get() + 1);
@@ -143,7 +143,7 @@ fn fibers_whose_handles_were_dropped_go_on_to_their_end() {
         let ended = Rc::new(Cell::new(0));
         for _ in 0..1_000 {
             let ended = ended.clone();
-            drop(thread::spawn(move || {
+            drop(thread::spawn_local(move || {
                 thread::sleep(20 * MS);
                 ended.set(ended.get() + 1);
             }));
@@ -165,7 +165,7 @@ fn results_that_nobody_takes_are_dropped() {
         let result = Rc::new(());
         let [dropped_before, dropped_after] = [(); 2].map(|()| {
             let result = result.clone();
-            thread::spawn(move || result)
+            thread::spawn_local(move || result)
         });
         drop(dropped_before);
         thread::yield_now();
@@ -188,7 +188,7 @@ fn order_of_events() -> Vec<String> {
         let children: Vec<_> = (0..3)
             .map(|child| {
                 let note = note.clone();
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     for step in 0..=child {
                         note(format!("{child} step {step}"));
                         thread::yield_now();
@@ -245,7 +245,7 @@ fn the_order_of_turns_is_first_in_first_out_in_a_thousand_runs() {
 fn a_loop_that_tries_and_yields_lets_the_owner_run() {
     pirn::run(|| {
         let lock = Rc::new(Mutex::new(0));
-        let owner = thread::spawn({
+        let owner = thread::spawn_local({
             let lock = lock.clone();
             move || {
                 let mut held = lock.lock().unwrap();
@@ -404,7 +404,7 @@ fn a_fiber_local_is_each_fibers_own_and_is_dropped_before_join_returns() {
     }
     pirn::run(|| {
         let list = Rc::new(RefCell::new(Vec::new()));
-        let child = thread::spawn({
+        let child = thread::spawn_local({
             let list = list.clone();
             move || {
                 FIRST.with_borrow_mut(|noted| noted.0 = Some(list.clone()));

@@ -78,7 +78,7 @@ fn fibers_wake_in_the_order_of_their_deadlines() {
             .enumerate()
             .map(|(number, after)| {
                 let order = order.clone();
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     thread::sleep_until(start + after * MS);
                     order.borrow_mut().push((after, number));
                 })
@@ -124,7 +124,7 @@ fn a_wait_beyond_the_clock_is_a_wait_without_a_deadline() {
             ];
             for wait in waits {
                 let (unwound, woken) = (Unwound(count.clone()), woken.clone());
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     let _unwound = unwound;
                     wait(eternity);
                     woken.set(woken.get() + 1);
@@ -175,7 +175,7 @@ fn a_deadline_that_was_not_reached_leaves_nothing_behind() {
         pirn::run(move || {
             let timer = Rc::new(Timer::after(Duration::from_secs(3_600)));
             let done = Rc::new(Cell::new(false));
-            let waiter = thread::spawn({
+            let waiter = thread::spawn_local({
                 let done = done.clone();
                 move || {
                     while !done.get() {
@@ -183,7 +183,7 @@ fn a_deadline_that_was_not_reached_leaves_nothing_behind() {
                     }
                 }
             });
-            let other = thread::spawn({
+            let other = thread::spawn_local({
                 let timer = timer.clone();
                 move || timer.wait()
             });
@@ -250,7 +250,7 @@ fn a_stopped_timer_expires_never() {
         thread::sleep(10 * MS);
         assert!(timer.stop());
         assert!(!timer.stop());
-        let waiter = thread::spawn({
+        let waiter = thread::spawn_local({
             let timer = timer.clone();
             move || timer.wait()
         });
@@ -269,7 +269,7 @@ fn a_stopped_timer_expires_never() {
 fn a_change_reaches_whoever_waits() {
     in_virtual_time(|| {
         let timer = Rc::new(Timer::after(Duration::from_secs(3_600)));
-        let waiter = thread::spawn({
+        let waiter = thread::spawn_local({
             let timer = timer.clone();
             move || timer.wait()
         });
@@ -290,7 +290,7 @@ fn one_expiry_wakes_one_waiter_and_the_others_wait_on() {
         let woken = Rc::new(RefCell::new(Vec::new()));
         for number in 0..3 {
             let (timer, woken) = (timer.clone(), woken.clone());
-            thread::spawn(move || {
+            thread::spawn_local(move || {
                 timer.wait();
                 woken.borrow_mut().push(number);
             });
@@ -313,7 +313,7 @@ fn no_expiry_is_stale_and_none_is_missed_when_changes_race_with_it() {
         // The model: when the timer is due, if it is set.
         let set: Rc<Cell<Option<Instant>>> = Rc::default();
         let seen = Rc::new(Cell::new(0u64));
-        let waiter = thread::spawn({
+        let waiter = thread::spawn_local({
             let (timer, set, seen) = (timer.clone(), set.clone(), seen.clone());
             move || {
                 loop {

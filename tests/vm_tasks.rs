@@ -177,7 +177,7 @@ fn a_busy_script_gives_way_to_fibers_after_its_slice() {
     pirn::run(|| {
         let turns = std::rc::Rc::new(std::cell::Cell::new(0));
         let count = turns.clone();
-        let counter = pirn::thread::spawn(move || {
+        let counter = pirn::thread::spawn_local(move || {
             loop {
                 count.set(count.get() + 1);
                 pirn::thread::yield_now();

@@ -117,7 +117,7 @@ pub(crate) fn shielded<T>(f: impl FnOnce() -> T) -> T {
 pub(crate) fn cancel(task: &Task) {
     match Carrier::current() {
         Some(carrier) if task.party.is_at_home(carrier.mailbox()) => carrier.cancel(task),
-        _ if task.is_done() => {}
+        _ if task.is_done() || task.cancel_unplaced() => {}
         _ => task.party.send_cancel(PartyRef::share(&task.party)),
     }
 }

@@ -6,14 +6,19 @@ use std::error::Error;
 use std::fmt;
 use std::hash::Hash;
 use std::panic::Location;
+use std::sync::mpsc;
 
 use super::carrier::Carrier;
 use super::clock::Instant;
 use super::fiber::{Fiber, Waiting};
 use super::party::ThreadId;
 use super::resource::Resource;
+use super::resumable::{Context, Step};
+use super::spawn;
 use super::task::Task;
+use super::wait::Epoch;
 use crate::stack::Stack;
+use crate::task;
 
 /// Fibers listed by `Display`; a report of a million is of no use.
 const LISTED: usize = 1_000;
@@ -27,8 +32,12 @@ pub struct FiberReport {
     name: Option<String>,
     spawned_at: &'static Location<'static>,
     state: String,
+    /// The wait that it is in.
+    wait: Option<Epoch>,
     /// Who alone can end its wait, if that is known.
     waits_for: Option<ThreadId>,
+    /// Who holds what it waits for: to be named in `state` when all fibers are known.
+    holder: Option<ThreadId>,
     stack_size: usize,
     stack_high_water: usize,
     backtrace: Option<Backtrace>,
@@ -101,7 +110,7 @@ impl Deadlock {
     pub(crate) fn of(carrier: &Carrier) -> Self {
         // The same rule as for panics: backtraces if RUST_BACKTRACE asks for them.
         let wanted = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
-        let fibers = list(carrier, wanted);
+        let fibers = list_from_loop(carrier, wanted);
         Deadlock { cycles: cycles(&fibers), fibers }
     }
 
@@ -153,7 +162,16 @@ impl Error for Deadlock {}
 /// The fibers that wait for one another in cycles, and those that wait for them; `None`: there are
 /// none.
 pub(crate) fn partial(carrier: &Carrier) -> Option<Deadlock> {
-    let all = list(carrier, false);
+    let mut all = list(carrier, false);
+    if carrier.shared.team().is_some() {
+        // The carriers have not all been asked at the same time: what holds the second time as well
+        // has held at once, between the two.
+        let again: HashMap<ThreadId, Option<Epoch>> =
+            list(carrier, false).into_iter().map(|fiber| (fiber.id, fiber.wait)).collect();
+        for fiber in &mut all {
+            fiber.waits_for.take_if(|_| again.get(&fiber.id) != Some(&fiber.wait));
+        }
+    }
     let cycles = cycles(&all);
     let mut stuck: HashSet<ThreadId> = cycles.iter().flatten().copied().collect();
     // Whoever waits for a stuck fiber is stuck, and so on.
@@ -171,11 +189,72 @@ pub(crate) fn partial(carrier: &Carrier) -> Option<Deadlock> {
     (!cycles.is_empty()).then_some(Deadlock { fibers, cycles })
 }
 
-/// Lists every fiber of a carrier, in the order in which they were spawned.
+/// Lists every fiber of the runtime, in the order in which they were spawned; from the loop of one of
+/// several carriers, only those of that one. Those that no carrier has taken are left out.
 pub(crate) fn list(carrier: &Carrier, backtraces: bool) -> Vec<FiberReport> {
-    let mut tasks: Vec<&Task> = carrier.registry().iter().collect();
-    tasks.sort_unstable_by_key(|task| task.party.id);
-    tasks.into_iter().map(|task| report(carrier, task, backtraces)).collect()
+    let mut fibers = list_own(carrier, backtraces);
+    if let Some(team) = carrier.shared.team()
+        && carrier.current_fiber().is_some()
+    {
+        let ask = |mailbox| {
+            let lister =
+                task::from_fn(move |_: &mut Context<'_>| Step::Done(list_here(backtraces)));
+            spawn::send_stackless(&carrier.shared, mailbox, lister)
+        };
+        let others: Vec<_> = team.mailboxes_of_others(carrier.number()).map(ask).collect();
+        // One that closes has none any more.
+        fibers.extend(others.into_iter().flat_map(|other| other.join().unwrap_or_default()));
+    }
+    in_order(fibers)
+}
+
+/// [`list`], of all carriers, by the loop of the first when all others rest.
+fn list_from_loop(carrier: &Carrier, backtraces: bool) -> Vec<FiberReport> {
+    let mut fibers = list_own(carrier, backtraces);
+    if let Some(team) = carrier.shared.team() {
+        let (sender, lists) = mpsc::channel();
+        for mailbox in team.mailboxes_of_others(carrier.number()) {
+            let sender = sender.clone();
+            let lister = task::from_fn(move |_: &mut Context<'_>| {
+                // The receiver waits until all lists have come.
+                let _ = sender.send(list_here(backtraces));
+                Step::Done(())
+            });
+            drop(spawn::send_stackless(&carrier.shared, mailbox, lister));
+        }
+        drop(sender);
+        // Ends when the last lister is gone.
+        fibers.extend(lists.into_iter().flatten());
+    }
+    in_order(fibers)
+}
+
+/// The fibers of the calling thread's carrier, except for the one that asks on behalf of others.
+fn list_here(backtraces: bool) -> Vec<FiberReport> {
+    let Some(carrier) = Carrier::current() else { return Vec::new() };
+    let asking = carrier.current_task().map(|task| task.party.id);
+    let mut fibers = list_own(carrier, backtraces);
+    fibers.retain(|fiber| Some(fiber.id) != asking);
+    fibers
+}
+
+/// The fibers of one carrier.
+fn list_own(carrier: &Carrier, backtraces: bool) -> Vec<FiberReport> {
+    carrier.registry().iter().map(|task| report(carrier, task, backtraces)).collect()
+}
+
+/// Sorts the fibers, and names among them who holds what others wait for.
+fn in_order(mut fibers: Vec<FiberReport>) -> Vec<FiberReport> {
+    fibers.sort_unstable_by_key(|fiber| fiber.id);
+    for index in 0..fibers.len() {
+        let Some(holder) = fibers[index].holder else { continue };
+        let text = match fibers.binary_search_by_key(&holder, |fiber| fiber.id) {
+            Ok(holder) => format!(" that is held by {}", fibers[holder].description),
+            Err(_) => " whose holder is not a fiber of this runtime, or has ended".to_owned(),
+        };
+        fibers[index].state.push_str(&text);
+    }
+    fibers
 }
 
 /// The cycles among fibers of which each waits for at most one other.
@@ -217,7 +296,9 @@ fn report(carrier: &Carrier, task: &Task, backtrace: bool) -> FiberReport {
         name: task.party.name.as_deref().map(String::from),
         spawned_at: task.spawned_at,
         state: state(carrier, task),
+        wait: task.party.waiter.parked_epoch(),
         waits_for: waits_for(task),
+        holder: holder(carrier, task),
         stack_size: stack.map_or(0, Stack::size),
         stack_high_water: stack.map_or(0, Stack::high_water),
         backtrace: if backtrace { carrier.backtrace_of(task) } else { None },
@@ -264,20 +345,16 @@ fn state(carrier: &Carrier, task: &Task) -> String {
             let mut text = "waits ".to_owned();
             // SAFETY: what a parked fiber waits for is alive.
             let _ = unsafe { Resource::describe(resource, &mut text) };
-            if let Some(holder) = waits_for(task) {
-                match carrier.registry().iter().find(|task| task.party.id == holder) {
-                    Some(holder) => {
-                        text.push_str(" that is held by ");
-                        let _ = holder.describe(&mut text);
-                    }
-                    None => {
-                        text.push_str(" whose holder is not a fiber of this runtime, or has ended")
-                    }
-                }
-            }
             text
         }
     }
+}
+
+/// Who holds what it waits for, if that can be held, and its state says so.
+fn holder(carrier: &Carrier, task: &Task) -> Option<ThreadId> {
+    let is_current = carrier.current_task().is_some_and(|current| std::ptr::eq(current, task));
+    let waits = matches!(task.waiting(), Some(Waiting::On(_))) && !is_current;
+    if waits { waits_for(task) } else { None }
 }
 
 /// What a call would wait for, as a phrase: "waits to lock a mutex".

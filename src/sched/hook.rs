@@ -25,6 +25,6 @@ pub(crate) fn install() {
 fn announce(task: &Task) {
     let mut name = String::new();
     let _ = task.describe(&mut name);
-    // One carrier: number 0.
-    eprintln!("\npirn: {name}, panicked on carrier 0:");
+    let number = Carrier::current().map_or(0, Carrier::number);
+    eprintln!("\npirn: {name}, panicked on carrier {number}:");
 }

@@ -144,6 +144,13 @@ impl Mailbox {
         }
     }
 
+    /// Keeps the carrier from sleeping, or wakes it: there is something to look at, elsewhere.
+    pub(crate) fn nudge(&self) {
+        if self.inbox.mark() {
+            self.wake_sleeper();
+        }
+    }
+
     /// Wakes the carrier if it sleeps.
     pub(crate) fn wake(&self) {
         if self.inbox.rouse() {

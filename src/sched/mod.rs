@@ -1,6 +1,6 @@
 //! Floor 3: tasks, and who runs when.
 //!
-//! A [`Runtime`] has one carrier (the thread that calls [`run`]), which runs *tasks*. A task is
+//! A [`Runtime`] has one carrier (the thread that calls [`run`]), or several, which run *tasks*. A task is
 //! a fiber, that is, a closure that gets a stack when it first runs; or a resumable, which has none
 //! and runs on the carrier's. The parts, from the outside in:
 //!
@@ -13,6 +13,7 @@
 //!   them when a lock has been given back;
 //! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of; `bias`: what a lock may do
 //!   for it;
+//! * `team`: what several carriers share, `idlers`: which of them sleep, and who wakes them;
 //! * `reactor`: where a carrier waits for descriptors, `source`: a descriptor that tasks wait for;
 //! * `pool`: OS threads for calls that block; `signals`: how signals of the system get to tasks;
 //! * `deadlock`, `watchdog`, `hook`: reports; `stats`: counts; `fork`: what a child process may not do.
@@ -29,6 +30,7 @@ mod fiber;
 mod foreign;
 mod fork;
 mod hook;
+mod idlers;
 mod inbox;
 mod mailbox;
 pub(crate) mod party;
@@ -45,6 +47,7 @@ pub(crate) mod source;
 pub(crate) mod spawn;
 mod stats;
 mod task;
+mod team;
 mod timer;
 pub(crate) mod wait;
 pub(crate) mod wakes;
@@ -55,6 +58,7 @@ pub use cancel::Elapsed;
 pub(crate) use deadlock::cycles_among;
 pub use deadlock::{Deadlock, FiberReport};
 pub(crate) use fiber::Waiting;
+pub(crate) use mailbox::Mailbox;
 pub(crate) use resource::{Resource, ResourceKind};
 pub use runtime::{Builder, Handle, Runtime, run};
 pub(crate) use runtime::{Errand, Shared as SharedRuntime};

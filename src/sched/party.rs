@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use std::task::Waker;
 
 use super::awaiting::Awaiting;
@@ -59,8 +59,12 @@ impl fmt::Debug for ThreadId {
 pub(crate) struct Party {
     pub(crate) waiter: Waiter,
     refs: AtomicU32,
-    /// Where a task that was parked is handed over; `None` for an OS thread, which is never parked.
-    home: Option<&'static Mailbox>,
+    /// Where a task that was parked is handed over; null for an OS thread, which is never parked.
+    ///
+    /// That of a task which may still be taken by any carrier is one that no carrier has, and
+    /// changes once, when one of them takes it: so it is that of the calling thread's carrier only if
+    /// the task is there for good.
+    home: AtomicPtr<Mailbox>,
     pub(crate) id: ThreadId,
     pub(crate) name: Option<Box<str>>,
     pub(crate) kind: &'static Kind,
@@ -82,23 +86,45 @@ impl Party {
         home: Option<&'static Mailbox>,
         kind: &'static Kind,
     ) -> Self {
-        Party { waiter: Waiter::new(), refs: AtomicU32::new(refs), home, id, name, kind }
+        let home = home.map_or(ptr::null_mut(), |home| ptr::from_ref(home).cast_mut());
+        Party {
+            waiter: Waiter::new(),
+            refs: AtomicU32::new(refs),
+            home: AtomicPtr::new(home),
+            id,
+            name,
+            kind,
+        }
+    }
+
+    #[inline(always)]
+    fn home(&self) -> Option<&'static Mailbox> {
+        // SAFETY: mailboxes are never freed. Relaxed: whoever has claimed a wait of the task, or has
+        // seen that it was placed, sees where; others only ask whether it is here.
+        unsafe { self.home.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// The task's place from now on is this carrier. Before it runs, by that carrier.
+    pub(super) fn settle_at(&self, mailbox: &'static Mailbox) {
+        // Relaxed: see `home`.
+        self.home.store(ptr::from_ref(mailbox).cast_mut(), Ordering::Relaxed);
     }
 
     /// Whether this is a task of the carrier with this mailbox.
+    #[inline]
     pub(crate) fn is_at_home(&self, mailbox: &'static Mailbox) -> bool {
-        self.home.is_some_and(|home| std::ptr::eq(home, mailbox))
+        ptr::eq(self.home.load(Ordering::Relaxed), mailbox)
     }
 
     /// Whether this is a task whose carrier stayed behind in a process that forked this one.
     pub(crate) fn is_left_behind(&self) -> bool {
-        self.home.is_some_and(Mailbox::is_left_behind)
+        self.home().is_some_and(Mailbox::is_left_behind)
     }
 
     /// Whether both are tasks of the same carrier.
     #[inline]
     pub(crate) fn shares_home(&self, other: &Party) -> bool {
-        self.home.zip(other.home).is_some_and(|(ours, theirs)| std::ptr::eq(ours, theirs))
+        self.home().zip(other.home()).is_some_and(|(ours, theirs)| ptr::eq(ours, theirs))
     }
 
     /// How many references there are: a hint, for the deadlock detector.
@@ -137,7 +163,7 @@ impl Party {
     /// A fiber cannot switch away while it panics: the panic count is the thread's.
     #[inline]
     pub(crate) fn manner(&self) -> Manner {
-        if self.home.is_some() && !std::thread::panicking() {
+        if self.home().is_some() && !std::thread::panicking() {
             Manner::Parked
         } else {
             Manner::Blocked
@@ -182,14 +208,14 @@ impl Party {
         true
     }
 
-    /// Asks the carrier of this task to cancel it.
+    /// Asks the carrier of this task, which has one, to cancel it.
     pub(crate) fn send_cancel(&self, task: PartyRef) {
-        self.home.expect("only tasks are cancelled").send_cancel(task);
+        self.home().expect("only tasks are cancelled").send_cancel(task);
     }
 
     /// This task; for parties with a home.
     pub(crate) fn as_task(&self) -> &Task {
-        assert!(self.home.is_some(), "only tasks have a home");
+        assert!(self.home().is_some(), "only tasks have a home");
         // SAFETY: a party with a home is the first field of a task.
         unsafe { &*ptr::from_ref(self).cast::<Task>() }
     }
@@ -224,7 +250,7 @@ impl Party {
 
     /// Hands a task whose parked wait was claimed to its carrier, which is another one.
     pub(super) fn send_home(&self) {
-        self.home.expect("only tasks are parked").send(self.task_address());
+        self.home().expect("only tasks are parked").send(self.task_address());
     }
 
     /// The calling thread's carrier, if this is one of its tasks.

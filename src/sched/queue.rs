@@ -81,6 +81,8 @@ pub(crate) struct RunQueue {
     tail: usize,
     /// State of the generator that shuffles the order; 0: first in, first out.
     shuffle: u64,
+    /// What is not to run any more, since the end has come: see [`set_aside`](Self::set_aside).
+    aside: Vec<Runnable>,
     /// Whether what runs comes from calls into the kernel, which leave little in the caches.
     is_cold: bool,
 }
@@ -96,7 +98,7 @@ impl RunQueue {
         let ring = vec![Runnable(ptr::null_mut()); 256].into_boxed_slice();
         // Any seed will do, 0 as well; the state must not be 0.
         let shuffle = seed.map_or(0, |seed| seed.wrapping_mul(2) | 1);
-        RunQueue { ring, head: 0, tail: 0, shuffle, is_cold: false }
+        RunQueue { ring, head: 0, tail: 0, shuffle, aside: Vec::new(), is_cold: false }
     }
 
     /// From now on what runs has been in the kernel: more of it is warmed.
@@ -197,6 +199,10 @@ impl RunQueue {
     /// Takes this one out. False: it is not there.
     #[cold]
     pub(crate) fn remove(&mut self, runnable: Runnable) -> bool {
+        if let Some(found) = self.aside.iter().position(|&aside| aside == runnable) {
+            self.aside.remove(found);
+            return true;
+        }
         let mask = self.ring.len() - 1;
         let Some(found) = (self.head..self.tail).find(|&at| self.at(at) == runnable) else {
             return false;
@@ -208,14 +214,21 @@ impl RunQueue {
         true
     }
 
+    /// Keeps everything from running that is there now; only [`drain`](Self::drain) takes it out.
+    pub(crate) fn set_aside(&mut self) {
+        let all = self.drain();
+        self.aside = all;
+    }
+
     /// Takes out everything, in order.
     pub(crate) fn drain(&mut self) -> Vec<Runnable> {
-        std::iter::from_fn(|| {
+        let mut all = std::mem::take(&mut self.aside);
+        all.extend(std::iter::from_fn(|| {
             let runnable = (!self.is_empty()).then(|| self.at(self.head))?;
             self.head += 1;
             Some(runnable)
-        })
-        .collect()
+        }));
+        all
     }
 }
 

@@ -11,6 +11,9 @@ pub(crate) struct Registry {
     free: Vec<u32>,
 }
 
+/// The place of a task that is in no registry yet.
+pub(crate) const NO_PLACE: u32 = u32::MAX;
+
 impl Registry {
     pub(crate) fn new() -> Self {
         Registry { tasks: Vec::new(), free: Vec::new() }

@@ -1,12 +1,13 @@
-//! A runtime: one carrier and what other threads may know of it.
+//! A runtime: its carriers and what other threads may know of them.
 
+use std::env;
 use std::fmt;
 use std::io;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::Result;
+use std::thread::{self, Result};
 use std::time::Duration;
 
 use super::carrier::{Carrier, Plan};
@@ -16,6 +17,7 @@ use super::mailbox::Mailbox;
 use super::party::ThreadId;
 use super::stats::{Counters, Stats};
 use super::task::{self, Spec, Task, Unobserved};
+use super::team::{self, Team};
 use super::watchdog::Watchdog;
 use super::{fork, hook, spawn};
 use crate::stack::{SizeClass, StackConfig, StackError};
@@ -23,13 +25,17 @@ use crate::thread::JoinHandle;
 
 /// What every part of a runtime, and its handles, share.
 pub(crate) struct Shared {
+    /// The first carrier's.
     pub(crate) mailbox: &'static Mailbox,
+    /// What the carriers share, if there are several.
+    team: Option<Team>,
     number: u16,
     /// The number of the next task; 0 is that of the main one, whatever is spawned before it runs.
     next_id: AtomicU64,
     /// False once the carrier has begun to close: nothing may be handed over any more.
     open: Mutex<bool>,
-    /// [`Handle`]s in existence: each may bring work at any time.
+    /// [`Handle`]s in existence: each may bring work at any time. One more with several carriers, which
+    /// never goes: several threads make ids.
     handles: AtomicUsize,
     /// [`Errand`]s that have not been run.
     errands: AtomicUsize,
@@ -79,7 +85,13 @@ impl Shared {
 
     pub(crate) fn has_handles(&self) -> bool {
         // Relaxed: a stale answer is corrected when the carrier looks again.
-        self.handles.load(Ordering::Relaxed) > 0
+        self.handles.load(Ordering::Relaxed) > usize::from(self.team.is_some())
+    }
+
+    /// What the carriers share, if there are several.
+    #[inline]
+    pub(crate) fn team(&self) -> Option<&Team> {
+        self.team.as_ref()
     }
 
     /// Whether other threads do something for the runtime, during which virtual time stands still.
@@ -132,7 +144,11 @@ impl Shared {
     /// What the carrier has done so far.
     pub(super) fn stats(&self) -> Stats {
         // Relaxed: a count.
-        self.counters.read(self.next_id.load(Ordering::Relaxed))
+        let mut stats = self.counters.read(self.next_id.load(Ordering::Relaxed));
+        for counters in self.team.iter().flat_map(Team::further_counters) {
+            stats.add(&counters.read(0));
+        }
+        stats
     }
 
     /// From now on nothing is handed over from outside.
@@ -140,11 +156,16 @@ impl Shared {
         *lock(&self.open) = false;
     }
 
-    /// Hands a new task to the carrier, from any thread. False: it is closed.
-    pub(crate) fn send(&self, task: &Task) -> bool {
+    /// Hands a new task over, from any thread: to the carrier with this mailbox, unless any may take
+    /// it. False: the runtime is closed.
+    pub(crate) fn send(&self, task: NonNull<Task>, at: &'static Mailbox) -> bool {
         let open = lock(&self.open);
         if *open {
-            self.mailbox.send(task);
+            // SAFETY: alive by the runtime's reference, which is handed over.
+            match &self.team {
+                Some(team) if unsafe { task.as_ref() }.is_movable() => team.inject(task),
+                _ => at.send(task.as_ptr()),
+            }
         }
         *open
     }
@@ -207,6 +228,7 @@ pub struct Builder {
     stack: StackConfig,
     main_stack: usize,
     watchdog: Option<Duration>,
+    carriers: Option<usize>,
     plan: Plan,
 }
 
@@ -220,12 +242,14 @@ impl Default for Builder {
 const MAIN_STACK: usize = 8 << 20;
 
 impl Builder {
-    /// One carrier, the default stacks, no watchdog.
+    /// The default stacks, no watchdog, and as many carriers as the environment variable
+    /// `PIRN_CARRIERS` says: one, if there is none.
     pub const fn new() -> Self {
         Builder {
             stack: StackConfig::DEFAULT,
             main_stack: MAIN_STACK,
             watchdog: None,
+            carriers: None,
             plan: Plan { seed: None, virtual_time: false },
         }
     }
@@ -255,6 +279,35 @@ impl Builder {
     /// sending the carrier a signal (`SIGURG`), for which it installs a handler.
     pub fn watchdog(mut self, limit: Duration) -> Self {
         self.watchdog = Some(limit);
+        self
+    }
+
+    /// Runs tasks on so many OS threads at a time.
+    ///
+    /// The first carrier is the thread that calls [`run`](Runtime::run), and the main fiber runs
+    /// there; the others are named `pirn-carrier-1` and so on. A fiber that was made by
+    /// [`thread::spawn`](crate::thread::spawn) or [`Handle::spawn`] is begun by any of them, and stays
+    /// there. Those of [`spawn_local`](crate::thread::spawn_local) and of a
+    /// [scope](crate::thread::scope), and [tasks without a stack](crate::task), script threads among
+    /// them, run on their parent's carrier.
+    ///
+    /// With several carriers the order in which fibers run is not determined, so there is neither a
+    /// [seed](Self::seed) nor [virtual time](Self::virtual_time); without a call of this method the
+    /// number is one then, whatever the environment says.
+    ///
+    /// ```
+    /// use pirn::thread;
+    ///
+    /// let runtime = pirn::Builder::new().carriers(2).build()?;
+    /// let sum = runtime.run(|| {
+    ///     let parts: Vec<_> = (0..4).map(|n| thread::spawn(move || n * n)).collect();
+    ///     parts.into_iter().map(|part| part.join().unwrap()).sum::<i32>()
+    /// });
+    /// assert_eq!(sum.unwrap(), 14);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn carriers(mut self, count: usize) -> Self {
+        self.carriers = Some(count);
         self
     }
 
@@ -296,23 +349,60 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// When a stack size is beyond what an address space holds.
+    /// When a stack size is beyond what an address space holds; with no carriers, or more than 56; with
+    /// several carriers and a seed or virtual time; when `PIRN_CARRIERS` is used and is no such number.
     pub fn build(self) -> io::Result<Runtime> {
         self.stack.with_size(self.main_stack).class()?;
-        Ok(Runtime { shared: new_shared(self.stack, self.stack.class()?), builder: self })
+        let carriers = self.carrier_count()?;
+        let shared = new_shared(self.stack, self.stack.class()?, carriers);
+        Ok(Runtime { shared, builder: self })
+    }
+
+    fn carrier_count(&self) -> io::Result<usize> {
+        let refuse = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        let determined = match self.plan {
+            Plan { seed: Some(_), .. } => Some("a seed"),
+            Plan { virtual_time: true, .. } => Some("virtual time"),
+            _ => None,
+        };
+        let (count, by) = match (self.carriers, determined) {
+            (Some(count), _) => (count.to_string(), "Builder::carriers"),
+            (None, Some(_)) => return Ok(1),
+            (None, None) => match env::var_os(CARRIERS) {
+                None => return Ok(1),
+                Some(count) => (count.to_string_lossy().into_owned(), CARRIERS),
+            },
+        };
+        match (count.parse(), determined) {
+            (Ok(1), _) => Ok(1),
+            (Ok(count), None) if (2..=team::MOST).contains(&count) => Ok(count),
+            (Ok(2..=team::MOST), Some(what)) => refuse(format!(
+                "{count} carriers were asked for by {by}, but {what} needs a single one"
+            )),
+            _ => refuse(format!(
+                "{count:?} carriers were asked for by {by}; there may be 1 to {}",
+                team::MOST
+            )),
+        }
     }
 }
 
-fn new_shared(stack: StackConfig, stack_class: SizeClass) -> Arc<Shared> {
+/// The environment variable that says how many carriers a runtime has.
+const CARRIERS: &str = "PIRN_CARRIERS";
+
+fn new_shared(stack: StackConfig, stack_class: SizeClass, carriers: usize) -> Arc<Shared> {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     fork::install();
+    let mailbox = Mailbox::claim();
+    let team = (carriers > 1).then(|| Team::new(carriers, mailbox));
     Arc::new(Shared {
-        mailbox: Mailbox::claim(),
+        mailbox,
         // Wraps after 65,535 runtimes; ids need to differ among those that exist at once.
         number: NEXT.fetch_add(1, Ordering::Relaxed).max(1),
         next_id: AtomicU64::new(1),
         open: Mutex::new(true),
-        handles: AtomicUsize::new(0),
+        handles: AtomicUsize::new(usize::from(team.is_some())),
+        team,
         errands: AtomicUsize::new(0),
         own_threads: Mutex::new(Vec::new()),
         shortage: Mutex::new(None),
@@ -324,10 +414,11 @@ fn new_shared(stack: StackConfig, stack_class: SizeClass) -> Arc<Shared> {
     })
 }
 
-/// A scheduler with one carrier, which runs a main fiber and everything that it spawns.
+/// A scheduler, which runs a main fiber and everything that it spawns.
 ///
-/// It is deterministic: runnable fibers take turns first in, first out, and the same program with
-/// the same input gives the same interleaving, timers aside.
+/// With one carrier, as it has unless it is asked for [more](Builder::carriers), it is deterministic:
+/// runnable fibers take turns first in, first out, and the same program with the same input gives the
+/// same interleaving, timers aside.
 pub struct Runtime {
     shared: Arc<Shared>,
     builder: Builder,
@@ -400,12 +491,18 @@ impl Runtime {
             stack: class,
             keep_float_control: false,
             scoped: true,
+            movable: false,
         };
         // SAFETY: `Carrier::run` does not return before the main fiber has ended, or aborts.
         let main = unsafe { task::create::<F, T>(spec, main) };
-        let carrier = Carrier::new(self.shared.clone(), self.builder.plan);
+        let carrier = Carrier::new(self.shared.clone(), self.builder.plan, 0);
         let watchdog = self.builder.watchdog.map(|limit| Watchdog::start(limit, &carrier));
+        let mates = self.start_mates();
         let deadlock = carrier.run(main);
+        for mate in mates {
+            // One that panicked has said so.
+            let _ = mate.join();
+        }
         drop(watchdog);
         drop(carrier);
         self.shared.print_unobserved();
@@ -434,18 +531,52 @@ impl Runtime {
     }
 }
 
+impl Runtime {
+    /// Starts the carriers besides the first.
+    fn start_mates(&self) -> Vec<thread::JoinHandle<()>> {
+        let Some(team) = self.shared.team() else { return Vec::new() };
+        self.shared.add_own_thread();
+        let start = |number: usize| {
+            let (shared, plan) = (self.shared.clone(), self.builder.plan);
+            let watchdog = self.builder.watchdog;
+            let thread = thread::Builder::new().name(format!("pirn-carrier-{number}"));
+            let started = thread.spawn(move || {
+                shared.add_own_thread();
+                let carrier = Carrier::new(shared, plan, number);
+                let watchdog = watchdog.map(|limit| Watchdog::start(limit, &carrier));
+                carrier.work();
+                drop(watchdog);
+            });
+            started
+                .inspect_err(|error| {
+                    eprintln!("pirn: carrier {number} could not be started: {error}");
+                    team.do_without(number);
+                })
+                .ok()
+        };
+        (1..team.len()).filter_map(start).collect()
+    }
+}
+
 impl Drop for Runtime {
     fn drop(&mut self) {
-        // After a run there is nothing left to do here; without one, handles may have brought work.
+        // After a run there is hardly anything left to do here; without one, handles may have brought
+        // work.
         self.shared.close();
-        let _cancels = self.shared.mailbox.take(|task| {
-            // SAFETY: mailed tasks are alive; these never ran.
-            unsafe {
-                (*task).abandon();
-                Task::complete(NonNull::new_unchecked(task.cast_mut()));
+        let drop_mail = |mailbox: &'static Mailbox| {
+            let _cancels = mailbox.take(|task| {
+                // SAFETY: mailed tasks are alive; these never ran.
+                spawn::refuse(unsafe { NonNull::new_unchecked(task.cast_mut()) });
+            });
+            mailbox.free();
+        };
+        match self.shared.team() {
+            None => drop_mail(self.shared.mailbox),
+            Some(team) => {
+                team.drop_injected();
+                team.mailboxes().for_each(drop_mail);
             }
-        });
-        self.shared.mailbox.free();
+        }
     }
 }
 
@@ -516,7 +647,17 @@ impl Handle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        spawn::spawn_remote(&self.shared, Location::caller(), f)
+        spawn::spawn_remote(&self.shared, None, Location::caller(), f)
+    }
+
+    /// [`spawn`](Self::spawn), on the carrier with this mailbox.
+    #[track_caller]
+    pub(crate) fn spawn_at<F, T>(&self, carrier: &'static Mailbox, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        spawn::spawn_remote(&self.shared, Some(carrier), Location::caller(), f)
     }
 
     /// What the runtime has done so far.

@@ -7,10 +7,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::carrier::Carrier;
+use super::mailbox::Mailbox;
 use super::resumable::{Resumable, Wakeup};
 use super::runtime::Shared;
 use super::scope::Tally;
 use super::task::{self, Spec, Task, Unobserved};
+use super::team::Team;
 use crate::stack::StackConfig;
 use crate::thread::JoinHandle;
 
@@ -23,6 +25,8 @@ pub(crate) struct Request {
     pub(crate) keep_float_control: bool,
     /// The scope that waits for the task, whose closure may hold borrows then.
     pub(crate) scope: Option<Rc<Tally>>,
+    /// Any carrier may begin it: see [`movable`](Self::movable).
+    pub(crate) movable: bool,
     pub(crate) spawned_at: &'static Location<'static>,
 }
 
@@ -36,8 +40,15 @@ impl Request {
             guard_size: None,
             keep_float_control: false,
             scope: None,
+            movable: false,
             spawned_at,
         }
+    }
+
+    /// Any carrier of the runtime may begin it: closure and result can be sent to another thread.
+    #[inline]
+    pub(crate) fn movable(self) -> Self {
+        Request { movable: true, ..self }
     }
 
     fn stack(&self, default: StackConfig) -> StackConfig {
@@ -46,7 +57,8 @@ impl Request {
     }
 }
 
-/// Spawns a task on the calling fiber's runtime.
+/// Spawns a task on the calling fiber's runtime; on its carrier, unless the request is
+/// [movable](Request::movable) and the runtime has several.
 ///
 /// # Errors
 ///
@@ -55,8 +67,8 @@ impl Request {
 /// # Safety
 ///
 /// The lifetimes of `F` and `T` are forgotten: the caller sees to it that the task has ended, and
-/// its result is gone, before they end.
-pub(crate) unsafe fn spawn_local<F, T>(request: Request, f: F) -> io::Result<NonNull<Task>>
+/// its result is gone, before they end. Both are `Send` if the request is movable.
+pub(crate) unsafe fn spawn_fiber<F, T>(request: Request, f: F) -> io::Result<NonNull<Task>>
 where
     F: FnOnce() -> T,
 {
@@ -73,14 +85,16 @@ where
         request.stack(shared.stack).class()?
     };
     shared.stack_shortage(stack)?;
+    let team = if request.movable { shared.team() } else { None };
     let spec = Spec {
         id: shared.new_local_id(),
         name: request.name,
-        home: shared.mailbox,
+        home: team.map_or(carrier.mailbox(), Team::nowhere),
         spawned_at: request.spawned_at,
         stack,
         keep_float_control: request.keep_float_control,
         scoped: request.scope.is_some(),
+        movable: team.is_some(),
     };
     // SAFETY: the contract is passed on.
     let task = unsafe { task::create::<F, T>(spec, f) };
@@ -91,6 +105,8 @@ where
     }
     if carrier.is_closing() {
         refuse(task);
+    } else if team.is_some() {
+        carrier.offer(task);
     } else {
         carrier.adopt(task);
     }
@@ -144,11 +160,12 @@ fn begin_stackless<R: Resumable + 'static>(
     let spec = Spec {
         id: shared.new_local_id(),
         name,
-        home: shared.mailbox,
+        home: carrier.mailbox(),
         spawned_at,
         stack: shared.stack_class,
         keep_float_control: false,
         scoped: false,
+        movable: false,
     };
     let task = task::create_stackless(spec, resumable, detached);
     // SAFETY: nobody else has seen the task yet.
@@ -161,9 +178,10 @@ fn begin_stackless<R: Resumable + 'static>(
     Ok(task)
 }
 
-/// Spawns a task from any thread.
+/// Spawns a task from any thread; on the carrier with this mailbox, or on any.
 pub(crate) fn spawn_remote<F, T>(
     shared: &Arc<Shared>,
+    at: Option<&'static Mailbox>,
     spawned_at: &'static Location<'static>,
     f: F,
 ) -> JoinHandle<T>
@@ -171,28 +189,58 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    let team = if at.is_none() { shared.team() } else { None };
+    let at = at.unwrap_or(shared.mailbox);
     let spec = Spec {
         id: shared.new_id(),
         name: None,
-        home: shared.mailbox,
+        home: team.map_or(at, Team::nowhere),
         spawned_at,
         stack: shared.stack_class,
         keep_float_control: false,
         scoped: false,
+        movable: team.is_some(),
     };
     // SAFETY: F and T are 'static.
     let task = unsafe { task::create::<F, T>(spec, f) };
-    // SAFETY: alive by its two references.
-    if shared.mailbox.is_left_behind() || !shared.send(unsafe { task.as_ref() }) {
+    if shared.mailbox.is_left_behind() || !shared.send(task, at) {
         refuse(task);
     }
     // SAFETY: the handle's reference, for the T that the task was made with.
     unsafe { JoinHandle::new(task) }
 }
 
+/// Spawns a task without a stack from any thread, on the carrier with this mailbox.
+#[track_caller]
+pub(super) fn send_stackless<R>(
+    shared: &Arc<Shared>,
+    at: &'static Mailbox,
+    resumable: R,
+) -> JoinHandle<R::Output>
+where
+    R: Resumable<Output: Send> + Send + 'static,
+{
+    let spec = Spec {
+        id: shared.new_id(),
+        name: None,
+        home: at,
+        spawned_at: Location::caller(),
+        stack: shared.stack_class,
+        keep_float_control: false,
+        scoped: false,
+        movable: false,
+    };
+    let task = task::create_stackless(spec, resumable, false);
+    if !shared.send(task, at) {
+        refuse(task);
+    }
+    // SAFETY: the handle's reference, for the output that the task was made with.
+    unsafe { JoinHandle::new(task) }
+}
+
 /// Ends a task that the runtime does not take any more.
 #[cold]
-fn refuse(task: NonNull<Task>) {
+pub(super) fn refuse(task: NonNull<Task>) {
     // SAFETY: nobody has seen the task yet: it never runs, and the runtime's reference is unused.
     unsafe {
         task.as_ref().abandon();

@@ -45,6 +45,17 @@ pub struct Stats {
     pub stalls: u64,
 }
 
+impl Stats {
+    /// Those of a further carrier.
+    pub(super) fn add(&mut self, other: &Stats) {
+        self.spawned += other.spawned;
+        self.kernel_waits += other.kernel_waits;
+        self.kernel_wait_timeouts += other.kernel_wait_timeouts;
+        self.timers_fired += other.timers_fired;
+        self.stalls += other.stalls;
+    }
+}
+
 /// The counts of one carrier.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {

@@ -18,6 +18,16 @@
 //! | `STACKLESS` | it is a [`Resumable`], with a [`Stackless`] behind the record | as above |
 //! | `EXPOSED` | a reference that is not counted may be used on other threads | its carrier |
 //!
+//! A task that any carrier may begin is *movable*, and in a few more bits, apart from those:
+//!
+//! | bit | set | by |
+//! |---|---|---|
+//! | `MOVABLE` | it is not placed when it is made | `spawn`, before it is shared |
+//! | `PLACED` | a carrier has taken it, which `Party::home` names | that carrier, once |
+//! | `UNWANTED` | it was cancelled before it was placed, maybe | whoever cancels |
+//!
+//! Of `PLACED` and `UNWANTED`, whoever comes second sees to the cancellation.
+//!
 //! `joiner` belongs to the handle's owner before `JOINER` is set, afterwards to the task. The result
 //! belongs to the task before `DONE`, afterwards to the handle's owner; of `DONE` and `DETACHED`,
 //! whoever comes second drops a result that nobody took.
@@ -39,6 +49,7 @@ use super::fiber::{Fiber, Waiting};
 use super::mailbox::Mailbox;
 use super::party::{self, Party, PartyRef, ThreadId};
 use super::queue::Runnable;
+use super::registry::NO_PLACE;
 use super::resumable::{Context, Resumable, Stackless, Step};
 use super::scope::Tally;
 use super::wait::{Epoch, Outcome};
@@ -56,6 +67,10 @@ const HERE: u8 = 32;
 const STACKLESS: u8 = 64;
 const EXPOSED: u8 = 128;
 
+const MOVABLE: u8 = 1;
+const PLACED: u8 = 2;
+const UNWANTED: u8 = 4;
+
 /// What a task's [`Stage`] holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -71,6 +86,8 @@ pub(crate) struct Task {
     /// First, so that a `Party` with a home is a `Task`.
     pub(crate) party: Party,
     flags: AtomicU8,
+    /// Whether a carrier has taken it, if any may: 0 for one that was made where it runs.
+    placing: AtomicU8,
     /// Belongs to whoever the stage belongs to.
     holds: Cell<Holds>,
     pub(crate) stack: SizeClass,
@@ -141,6 +158,8 @@ pub(crate) struct Spec {
     pub(crate) stack: SizeClass,
     pub(crate) keep_float_control: bool,
     pub(crate) scoped: bool,
+    /// Any carrier may take it; `home` is that of no carrier then.
+    pub(crate) movable: bool,
 }
 
 /// The fiber was cancelled, or its runtime ended before it did: the payload that `join` returns.
@@ -262,6 +281,11 @@ impl Task {
             // SAFETY: the fiber of a task that has not ended is alive.
             None => unsafe { self.fiber.get().as_ref() }.map(|fiber| fiber.waiting.get()),
         }
+    }
+
+    /// Whether its carrier has taken it in.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.registered.get() != NO_PLACE
     }
 
     /// Whether the join handle is gone: then it stays so.
@@ -427,6 +451,30 @@ impl Task {
     pub(crate) fn set_cancelled(&self) {
         // Relaxed: as above; atomic, since a handle elsewhere may set other flags.
         self.flags.fetch_or(CANCELLED, Ordering::Relaxed);
+    }
+
+    /// Whether any carrier may take it, or might have.
+    pub(crate) fn is_movable(&self) -> bool {
+        // Relaxed: never changes.
+        self.placing.load(Ordering::Relaxed) & MOVABLE != 0
+    }
+
+    /// The carrier with this mailbox, which calls this, has taken it. True: it has been cancelled.
+    pub(crate) fn place(&self, mailbox: &'static Mailbox) -> bool {
+        debug_assert!(self.placing.load(Ordering::Relaxed) & (MOVABLE | PLACED) == MOVABLE);
+        self.party.settle_at(mailbox);
+        // Release: whoever sees it placed sees where.
+        self.placing.fetch_or(PLACED, Ordering::Release) & UNWANTED != 0
+    }
+
+    /// Notes for the carrier that will take it that it has been cancelled. False: it has one that is
+    /// to be asked.
+    pub(crate) fn cancel_unplaced(&self) -> bool {
+        if !self.is_movable() {
+            return false;
+        }
+        // Acquire: pairs with `place`.
+        self.placing.fetch_or(UNWANTED, Ordering::Acquire) & PLACED == 0
     }
 
     pub(crate) fn is_scoped(&self) -> bool {

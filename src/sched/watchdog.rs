@@ -38,6 +38,7 @@ pub(crate) struct Watchdog {
 struct Watched {
     carrier: *const Carrier,
     thread: libc::pthread_t,
+    number: usize,
 }
 
 // SAFETY: the carrier outlives its watchdog, which reads its atomic fields only.
@@ -52,7 +53,9 @@ impl Watchdog {
         let shared = carrier.shared.clone();
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         // SAFETY: always succeeds.
-        let watched = Watched { carrier, thread: unsafe { libc::pthread_self() } };
+        let watched =
+            Watched { carrier, thread: unsafe { libc::pthread_self() }, number: carrier.number() };
+        let number = carrier.number();
         let stopped = stop.clone();
         let thread = thread::Builder::new()
             .name("pirn-watchdog".into())
@@ -60,7 +63,11 @@ impl Watchdog {
                 let shared = shared.clone();
                 move || {
                     shared.add_own_thread();
-                    watch(limit, &watched, &shared.counters, &stopped);
+                    let counters = match shared.team() {
+                        Some(team) if number > 0 => team.counters(number),
+                        _ => &shared.counters,
+                    };
+                    watch(limit, &watched, counters, &stopped);
                 }
             })
             .inspect_err(|error| eprintln!("pirn: the watchdog could not be started: {error}"))
@@ -91,7 +98,7 @@ fn watch(limit: Duration, watched: &Watched, counts: &Counters, stop: &(Mutex<bo
             (seen, since, reported) = (now, Instant::now(), false);
         } else if since.elapsed() >= limit && !reported {
             reported = true;
-            report(since.elapsed(), watched.thread);
+            report(since.elapsed(), watched);
             counts.count_stall();
         }
         stopped = stop.1.wait_timeout(stopped, interval).unwrap_or_else(PoisonError::into_inner).0;
@@ -135,7 +142,7 @@ impl Write for &Notes {
 }
 
 /// Asks the carrier where it stands, and prints that.
-fn report(stuck_for: Duration, carrier: libc::pthread_t) {
+fn report(stuck_for: Duration, watched: &Watched) {
     let _one = REQUEST.lock().unwrap_or_else(PoisonError::into_inner);
     NOTES.count.store(0, Ordering::Relaxed);
     NOTES.name_length.store(0, Ordering::Relaxed);
@@ -143,7 +150,7 @@ fn report(stuck_for: Duration, carrier: libc::pthread_t) {
     // Release: the handler sees empty notes.
     NOTES.requested.store(true, Ordering::Release);
     // SAFETY: the carrier's thread joins the watchdog before it ends.
-    unsafe { libc::pthread_kill(carrier, SIGNAL) };
+    unsafe { libc::pthread_kill(watched.thread, SIGNAL) };
     let patience = Instant::now() + PATIENCE;
     // Acquire: what the handler wrote is visible.
     while !NOTES.done.load(Ordering::Acquire) && Instant::now() < patience {
@@ -165,7 +172,8 @@ fn report(stuck_for: Duration, carrier: libc::pthread_t) {
     }
     let _ = write!(
         text,
-        ", has not given way to the scheduler of carrier 0 for {} ms",
+        ", has not given way to the scheduler of carrier {} for {} ms",
+        watched.number,
         stuck_for.as_millis()
     );
     if late {

@@ -2,8 +2,10 @@
 //!
 //! A thread here is a *fiber*: a closure on a stack of its own, run by the carrier of a
 //! [`Runtime`](crate::Runtime), which it shares with all others. It gives way only when it waits,
-//! yields or ends. It never changes its OS thread, so `spawn` takes any `'static` closure:
-//! it need not be `Send`.
+//! yields or ends. Once begun it never changes its OS thread. With [several
+//! carriers](crate::Builder::carriers) it begins on any of them, so [`spawn`] takes what is `Send`, as
+//! std's; [`spawn_local`] takes any `'static` closure, and stays on its parent's carrier, as the fibers
+//! of a [`scope`] do.
 //!
 //! ```
 //! use pirn::thread;
@@ -18,7 +20,8 @@
 //!
 //! `spawn` does not run the child: it joins the end of the run queue, and so does a fiber that is
 //! woken, while the waker goes on. [`yield_now`] goes to the end as well. Among runnable fibers the
-//! order is first in, first out.
+//! order is first in, first out. With several carriers that holds for the fibers of each; when a child
+//! of `spawn` begins is not determined then.
 //!
 //! # Panics
 //!
@@ -88,7 +91,7 @@ use crate::sched::carrier::{Carrier, current_party};
 use crate::sched::clock::Instant;
 use crate::sched::party::{Party, PartyRef};
 use crate::sched::scope::Tally;
-use crate::sched::spawn::{Request, spawn_local};
+use crate::sched::spawn::{Request, spawn_fiber};
 use crate::sched::{self, Waiting};
 
 pub use crate::sched::Cancelled;
@@ -103,7 +106,9 @@ pub use std::thread::{Result, panicking};
 
 /// Spawns a fiber on the caller's runtime.
 ///
-/// It runs when its turn comes, on this OS thread. Dropping the handle detaches it.
+/// It begins when its turn comes. With [several carriers](crate::Builder::carriers) any of them may
+/// take it before it begins; from then on it stays there. What cannot be sent to another thread is
+/// spawned by [`spawn_local`]. Dropping the handle detaches it.
 ///
 /// # Panics
 ///
@@ -112,11 +117,45 @@ pub use std::thread::{Result, panicking};
 #[inline]
 pub fn spawn<F, T>(f: F) -> JoinHandle<T>
 where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    // SAFETY: F and T are 'static, and may be sent.
+    match unsafe { spawn_fiber(Request::plain(Location::caller()).movable(), f) } {
+        // SAFETY: the handle's reference, for the T that the task was made with.
+        Ok(task) => unsafe { JoinHandle::new(task) },
+        Err(error) => cannot_spawn(error),
+    }
+}
+
+/// [`spawn`], for a closure or a result that cannot be sent to another thread: the fiber runs on the
+/// caller's carrier, on this OS thread.
+///
+/// ```
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+/// use pirn::thread;
+///
+/// pirn::run(|| {
+///     let count = Rc::new(Cell::new(0));
+///     let shared = count.clone();
+///     thread::spawn_local(move || shared.set(1)).join().unwrap();
+///     assert_eq!(count.get(), 1);
+/// });
+/// ```
+///
+/// # Panics
+///
+/// As for `spawn`; [`Builder::spawn_local`] returns that as an error.
+#[track_caller]
+#[inline]
+pub fn spawn_local<F, T>(f: F) -> JoinHandle<T>
+where
     F: FnOnce() -> T + 'static,
     T: 'static,
 {
     // SAFETY: F and T are 'static.
-    match unsafe { spawn_local(Request::plain(Location::caller()), f) } {
+    match unsafe { spawn_fiber(Request::plain(Location::caller()), f) } {
         // SAFETY: the handle's reference, for the T that the task was made with.
         Ok(task) => unsafe { JoinHandle::new(task) },
         Err(error) => cannot_spawn(error),
@@ -193,7 +232,7 @@ impl Builder {
             guard_size: self.guard_size,
             keep_float_control: self.keep_float_control,
             scope,
-            spawned_at,
+            ..Request::plain(spawned_at)
         }
     }
 
@@ -213,9 +252,25 @@ impl Builder {
         F: FnOnce() -> T + 'static,
         T: 'static,
     {
+        let request = self.request(None, Location::caller()).movable();
+        // SAFETY: F and T are 'static, and may be sent; the handle is made for the T of the task.
+        unsafe { spawn_fiber(request, f).map(|task| JoinHandle::new(task)) }
+    }
+
+    /// Spawns the fiber on the caller's carrier: [`spawn_local`].
+    ///
+    /// # Errors
+    ///
+    /// As for `spawn`.
+    #[track_caller]
+    pub fn spawn_local<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + 'static,
+        T: 'static,
+    {
         let request = self.request(None, Location::caller());
         // SAFETY: F and T are 'static; the handle is made for the T of the task.
-        unsafe { spawn_local(request, f).map(|task| JoinHandle::new(task)) }
+        unsafe { spawn_fiber(request, f).map(|task| JoinHandle::new(task)) }
     }
 }
 

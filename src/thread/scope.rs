@@ -12,7 +12,7 @@ use super::{Builder, JoinHandle, Joinable, Thread, cannot_spawn};
 use crate::sched::cancel::is_call_off;
 use crate::sched::carrier::Carrier;
 use crate::sched::scope::Tally;
-use crate::sched::spawn::spawn_local;
+use crate::sched::spawn::spawn_fiber;
 
 /// Spawns fibers that may borrow; see [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
@@ -119,7 +119,7 @@ impl Builder {
         let request = self.request(Some(scope.tally.clone()), Location::caller());
         // SAFETY: `scope` waits until the task is counted out, which happens after its closure and
         // an unwanted result are gone; a wanted one belongs to the handle, which cannot leave.
-        let task = unsafe { spawn_local(request, f)? };
+        let task = unsafe { spawn_fiber(request, f)? };
         // SAFETY: the handle's reference, for the T that the task was made with.
         let handle = unsafe { JoinHandle::new(task) };
         Ok(ScopedJoinHandle { handle: ManuallyDrop::new(handle), tally: &scope.tally })

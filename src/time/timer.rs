@@ -38,7 +38,7 @@ use crate::thread::{sleep_until, yield_now};
 /// pirn::run(|| {
 ///     let start = Instant::now();
 ///     let patience = Rc::new(Timer::after(Duration::from_millis(1)));
-///     let waiter = thread::spawn({
+///     let waiter = thread::spawn_local({
 ///         let patience = patience.clone();
 ///         move || patience.wait()
 ///     });

@@ -9,12 +9,14 @@
 #![allow(dead_code, unused_imports, reason = "the product uses more of them than the models do")]
 
 mod channel;
+mod idlers;
 mod lock;
 mod parking;
 
 /// What the files under test take from `src/sched`: the real word and inbox, and models of what waits.
 #[path = "../../src/sched"]
 mod sched {
+    pub mod idlers;
     pub mod inbox;
     pub mod resource;
     pub mod word;

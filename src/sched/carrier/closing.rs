@@ -9,6 +9,7 @@ impl Carrier {
         self.shared.close();
         self.closing.set(true);
         self.take_mail();
+        self.drop_offered();
         self.starved().clear();
         // First all waits: what an unwinding fiber gives back must not be handed to one that is about
         // to be unwound as well.

@@ -28,6 +28,9 @@ impl Carrier {
                 }
             }
         }
+        if let Some(team) = self.shared.team() {
+            team.stop();
+        }
         self.close();
         // SAFETY: they were in force when the caller called.
         unsafe { float_control.load() };
@@ -38,6 +41,9 @@ impl Carrier {
     ///
     /// False: nothing can ever become runnable.
     pub(super) fn idle(&self) -> bool {
+        if self.mate.is_some() {
+            return self.idle_in_team();
+        }
         self.check_fork();
         self.take_mail();
         let next = self.timers().next_deadline();
@@ -86,16 +92,26 @@ impl Carrier {
     /// Sleeps in the kernel until there is mail or a descriptor is ready, at most for `timeout`. May
     /// return early.
     pub(super) fn sleep(&self, timeout: Option<Duration>) {
+        self.sleep_until_awake(timeout, || {});
+    }
+
+    /// [`sleep`](Self::sleep); calls `awake` before it takes anything in.
+    pub(super) fn sleep_until_awake(&self, timeout: Option<Duration>, awake: impl FnOnce()) {
         let slept = match self.watch() {
-            None => self.mailbox.sleep(timeout),
+            None => {
+                let slept = self.mailbox.sleep(timeout);
+                awake();
+                slept
+            }
             Some(watch) => {
                 let slept = self.mailbox.sleep_in(|| watch.wait(timeout));
+                awake();
                 self.take_mail();
                 watch.dispatch();
                 slept
             }
         };
-        self.shared.counters.count_sleep(slept);
+        self.counters().count_sleep(slept);
     }
 
     /// Whether some OS thread could still make a task of this carrier runnable.
@@ -103,7 +119,8 @@ impl Carrier {
     /// It could through a runtime handle, by unparking a parked task whose `Thread` handle exists,
     /// and through any primitive; but not if it [sleeps for good](foreign).
     pub(super) fn may_be_woken_from_outside(&self) -> bool {
-        if !self.mailbox.is_empty() {
+        // Of the other carriers' tasks nothing is known here.
+        if !self.mailbox.is_empty() || self.mate.is_some() {
             return true;
         }
         let by_somebody = |task: &Task| {
@@ -127,7 +144,7 @@ impl Carrier {
     }
 
     /// Whether no other thread of the process does anything, nor will unless it is woken.
-    fn all_others_sleep(&self) -> bool {
+    pub(super) fn all_others_sleep(&self) -> bool {
         let (mut own, jobs) = pool::idle_threads();
         own.extend(self.shared.own_threads());
         foreign::all_sleep_for_good(&own) && pool::idle_threads().1 == jobs

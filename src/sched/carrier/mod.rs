@@ -31,6 +31,7 @@ mod closing;
 mod looping;
 mod resuming;
 mod switch;
+mod teamwork;
 mod waiting;
 mod watching;
 
@@ -63,6 +64,7 @@ use super::timer::{TimerKey, Timers};
 use super::wait::{Epoch, Manner, Outcome};
 use crate::context::{self, Context, FloatControl, Side, Word};
 use crate::stack::{self, SizeClass, Stack, StackError};
+use teamwork::Mate;
 
 /// What the word means that a switch carries to a fiber or to the loop.
 mod arrival {
@@ -142,11 +144,14 @@ pub(crate) struct Carrier {
     /// What a call in `resume` would have waited for.
     refused: Cell<Option<String>>,
     main: Cell<*const Task>,
+    /// The run is over: `main` has ended, or the other carriers close.
     main_ended: Cell<bool>,
     /// Where lots begin.
     seed: u64,
     /// The time of the virtual clock, if there is one.
     virtual_now: Cell<Option<Instant>>,
+    /// What it has besides if it is one of several.
+    mate: Option<Mate>,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -156,15 +161,18 @@ thread_local! {
 }
 
 impl Carrier {
-    pub(crate) fn new(shared: Arc<Shared>, plan: Plan) -> Self {
+    /// The carrier of a runtime with this number; the first is 0.
+    pub(crate) fn new(shared: Arc<Shared>, plan: Plan, number: usize) -> Self {
+        let mate = shared.team().map(|team| Mate::new(team, number));
         Carrier {
+            mate,
             current: AtomicPtr::new(ptr::null_mut()),
             resumed: AtomicPtr::new(ptr::null_mut()),
             refused: Cell::new(None),
             budget: AtomicU32::new(MAX_POLL_INTERVAL),
             polls: AtomicU32::new(0),
             queue: UnsafeCell::new(RunQueue::new(plan.seed)),
-            mailbox: shared.mailbox,
+            mailbox: shared.team().map_or(shared.mailbox, |team| team.mailbox(number)),
             timers: UnsafeCell::new(Timers::new()),
             watch: UnsafeCell::new(None),
             turns: Cell::new(reactor::TURNS),
@@ -322,7 +330,7 @@ impl Carrier {
     /// whoever asks instead of switching keeps neither mail nor timers waiting.
     pub(crate) fn others_can_run(&self) -> bool {
         self.tick();
-        !self.queue().is_empty()
+        !self.queue().is_empty() || self.is_wanted_on_loop()
     }
 
     /// Whether the carrier stayed behind in a process that forked this one.
@@ -349,6 +357,7 @@ impl Carrier {
         self.check_fork();
         self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.take_mail();
+        self.mingle();
         self.poll_descriptors();
         if self.timers().len() == 0 && !self.watches() {
             self.poll_interval.set(MAX_POLL_INTERVAL);
@@ -369,10 +378,12 @@ impl Carrier {
         let cancels = self.mailbox.take(|task| {
             // SAFETY: mailed tasks are alive: they have yet to run.
             let sent = unsafe { &*task };
-            if sent.fiber.get().is_null() && !sent.is_stackless() {
-                self.adopt(NonNull::from(sent));
-            } else {
+            if sent.is_registered() {
                 self.queue().push(sent.runnable());
+            } else if sent.is_stackless() {
+                self.adopt_stackless(NonNull::from(sent));
+            } else {
+                self.adopt(NonNull::from(sent));
             }
         });
         for task in cancels {
@@ -382,7 +393,7 @@ impl Carrier {
 
     fn fire_timers(&self, now: Instant) {
         while let Some(alarm) = self.timers().pop_due(now) {
-            self.shared.counters.count_timer();
+            self.counters().count_timer();
             // SAFETY: a task takes its timer out before it goes on, so it is still in that wait; and
             // so is its fiber, if it has one.
             unsafe {

@@ -11,7 +11,7 @@ impl Carrier {
             return self.refuse_to_yield();
         }
         self.tick();
-        if self.queue().is_empty() {
+        if self.queue().is_empty() && (self.mate.is_none() || !self.yield_in_team(fiber)) {
             return self.check_called_off(fiber);
         }
         self.queue().push(Runnable::started(fiber));

@@ -18,10 +18,12 @@ use std::thread::Result;
 
 use super::super::cancel::is_call_off;
 use super::super::party::{Kind, Party};
+use super::super::registry::NO_PLACE;
 use super::super::resumable::{Context, Resumable, Stackless, Step};
 use super::super::scope::Tally;
 use super::{
-    Cancelled, DETACHED, Holds, Joiner, SCOPED, STACKLESS, Spec, Task, drop_quietly, message,
+    Cancelled, DETACHED, Holds, Joiner, MOVABLE, SCOPED, STACKLESS, Spec, Task, drop_quietly,
+    message,
 };
 use crate::thread::Locals;
 
@@ -140,10 +142,11 @@ fn place<F, T, X>(
                 &vtable.kind,
             ),
             flags: AtomicU8::new(flags),
+            placing: AtomicU8::new(if spec.movable { MOVABLE } else { 0 }),
             holds: Cell::new(Holds::Closure),
             stack: spec.stack,
             keep_float_control: spec.keep_float_control,
-            registered: Cell::new(u32::MAX),
+            registered: Cell::new(NO_PLACE),
             fiber: Cell::new(ptr::null_mut()),
             spawned_at: spec.spawned_at,
             mail_link: AtomicPtr::new(ptr::null_mut()),

@@ -23,7 +23,7 @@ use crate::sched::carrier::{Carrier, current_party};
 use crate::sched::clock::Instant;
 use crate::sched::party::ThreadId;
 use crate::sched::resumable::Wakeup;
-use crate::sched::{Handle, SharedRuntime};
+use crate::sched::{Handle, Mailbox, SharedRuntime};
 use crate::thread;
 use crate::vm::native::{Waiting, Word};
 
@@ -35,8 +35,8 @@ enum Place {
     Idle,
     /// On the stack of this party.
     Inline(ThreadId),
-    /// As tasks of this runtime.
-    Open(Arc<SharedRuntime>),
+    /// As tasks of this runtime, on the carrier with this mailbox.
+    Open(Arc<SharedRuntime>, &'static Mailbox),
 }
 
 #[derive(Default)]
@@ -60,7 +60,25 @@ pub(crate) enum Way {
     /// It runs where the tasks run.
     Here,
     /// It sends a fiber.
-    There(Handle),
+    There(Messenger),
+}
+
+/// Spawns fibers on the carrier where the tasks of a machine run.
+pub(crate) struct Messenger {
+    handle: Handle,
+    carrier: &'static Mailbox,
+}
+
+impl Messenger {
+    /// As [`Handle::spawn`].
+    #[track_caller]
+    pub(crate) fn spawn<F, T>(&self, f: F) -> thread::JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.handle.spawn_at(self.carrier, f)
+    }
 }
 
 /// Why nobody gets to the machine, or not any more: no call of it is under way, or only this one.
@@ -92,7 +110,7 @@ impl Entrance {
         if gate.exported > 0 {
             gate.handle = Some(Handle::of(&carrier.shared));
         }
-        gate.place = Place::Open(carrier.shared.clone());
+        gate.place = Place::Open(carrier.shared.clone(), carrier.mailbox());
         self.moved.notify_all();
     }
 
@@ -109,7 +127,7 @@ impl Entrance {
     fn export(&self) {
         let gate = &mut *self.gate();
         gate.exported += 1;
-        if let (None, Place::Open(shared)) = (&gate.handle, &gate.place) {
+        if let (None, Place::Open(shared, _)) = (&gate.handle, &gate.place) {
             gate.handle = Some(Handle::of(shared));
         }
     }
@@ -128,9 +146,15 @@ impl Entrance {
         loop {
             match &gate.place {
                 Place::Idle => return Err(NotRunning),
-                Place::Open(shared) => {
-                    let here = Carrier::current().is_some_and(|it| Arc::ptr_eq(&it.shared, shared));
-                    return Ok(if here { Way::Here } else { Way::There(Handle::of(shared)) });
+                Place::Open(shared, at) => {
+                    let is_it = |carrier: &Carrier| {
+                        Arc::ptr_eq(&carrier.shared, shared) && ptr::eq(carrier.mailbox(), *at)
+                    };
+                    return Ok(if Carrier::current().is_some_and(is_it) {
+                        Way::Here
+                    } else {
+                        Way::There(Messenger { handle: Handle::of(shared), carrier: at })
+                    });
                 }
                 Place::Inline(who) if *who == current_party().id => return Err(NotRunning),
                 Place::Inline(_) if Carrier::current().is_some() => {

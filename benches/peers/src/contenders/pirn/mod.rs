@@ -92,7 +92,7 @@ fn timer_create_cancel(wish: u64) -> Sample {
     pirn::run(move || {
         let main = thread::current();
         let done = Rc::new(Cell::new(false));
-        let waker = thread::spawn({
+        let waker = thread::spawn_local({
             let done = done.clone();
             move || {
                 while !done.get() {

@@ -131,7 +131,7 @@ fn promises(wish: u64) -> Sample {
         let handles: Vec<_> = (0..RUNNERS)
             .map(|_| {
                 let (relay, mut future) = (relay.clone(), future.clone());
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     for _ in 0..wish {
                         if let Some((promise, next)) = relay.arrive(promise) {
                             assert!(promise.set(Next(next)).is_ok());
@@ -211,7 +211,7 @@ fn mutex_yielding(wish: u64) -> Sample {
         let handles: Vec<_> = (0..LOCKERS)
             .map(|_| {
                 let mutex = mutex.clone();
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     for _ in 0..each {
                         let mut guard = mutex.lock().expect("nobody panics");
                         *guard += 1;
