@@ -1,4 +1,4 @@
-//! Looks for the peers that no Rust registry has: links Boost.Context, and builds the Go program, when
+//! Looks for the peers that no Rust registry has: links Boost.Context, and builds the Go programs, when
 //! they are there.
 //!
 //! Nothing here may fail the build: a machine without one of them measures one contender less, and
@@ -14,33 +14,40 @@ fn main() {
     look_for_go();
 }
 
-/// The program is built for the machine at hand, and started there.
+/// The programs are built for the machine at hand, and started there.
 fn look_for_go() {
-    println!("cargo:rerun-if-changed=go/main.go");
+    println!("cargo:rerun-if-changed=go");
     println!("cargo:rerun-if-env-changed=PATH");
     let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let program = folder.join("peer-go");
-    let built = Command::new("go")
-        .args(["build", "-o"])
-        .arg(&program)
-        .arg("go/main.go")
-        // Nothing outside the build's own folder, and nothing from the net.
-        .env("GOCACHE", folder.join("go-cache"))
-        .env("GOPATH", folder.join("go-path"))
-        .envs([
-            ("GO111MODULE", "off"),
-            ("GOFLAGS", ""),
-            ("GOTOOLCHAIN", "local"),
-            ("CGO_ENABLED", "0"),
-        ])
-        .stdout(Stdio::null())
-        .status();
-    match built {
-        Ok(status) if status.success() => {
-            println!("cargo:rustc-env=PIRN_PEERS_GO={}", program.display());
+    let build = |source: &str, program: &Path| {
+        Command::new("go")
+            .args(["build", "-o"])
+            .arg(program)
+            .arg(source)
+            // Nothing outside the build's own folder, and nothing from the net.
+            .env("GOCACHE", folder.join("go-cache"))
+            .env("GOPATH", folder.join("go-path"))
+            .envs([
+                ("GO111MODULE", "off"),
+                ("GOFLAGS", ""),
+                ("GOTOOLCHAIN", "local"),
+                ("CGO_ENABLED", "0"),
+            ])
+            .stdout(Stdio::null())
+            .status()
+    };
+    let (peer, http) = (folder.join("peer-go"), folder.join("peer-go-http"));
+    let both = build("go/main.go", &peer)
+        .and_then(|first| Ok(first.success() && build("go/http/main.go", &http)?.success()));
+    match both {
+        Ok(true) => {
+            println!("cargo:rustc-env=PIRN_PEERS_GO={}", peer.display());
+            println!("cargo:rustc-env=PIRN_PEERS_GO_HTTP={}", http.display());
             println!("cargo:rustc-cfg=has_go");
         }
-        Ok(_) => println!("cargo:warning=the Go program could not be built: Go is not measured"),
+        Ok(false) => {
+            println!("cargo:warning=the Go programs could not be built: Go is not measured")
+        }
         Err(_) => println!("cargo:warning=there is no Go: it is not measured"),
     }
 }
