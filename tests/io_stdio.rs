@@ -77,6 +77,7 @@ fn terminal() -> (File, OwnedFd) {
     }
 }
 
+/// C094.
 #[test]
 fn input_is_read_to_its_end_whatever_it_is_and_holds_nobody_up() {
     let name = "input_is_read_to_its_end_whatever_it_is_and_holds_nobody_up";
@@ -172,6 +173,26 @@ fn lines_go_to_whoever_reads_and_a_reader_that_is_cancelled_takes_none() {
     writer.write_all(b"one\ntwo\nthree").unwrap();
     drop(writer);
     actor.ends();
+}
+
+/// C100.
+#[test]
+fn a_fiber_that_waits_for_input_does_not_keep_the_process() {
+    let name = "a_fiber_that_waits_for_input_does_not_keep_the_process";
+    child::play(name, "waits", || {
+        pirn::run(|| {
+            let waits = thread::spawn(|| io::stdin().read(&mut [0]).map(drop));
+            thread::yield_now();
+            assert!(!waits.is_finished());
+        });
+    });
+    if child::is_other_child() {
+        return;
+    }
+    let (reader, _idle) = std::io::pipe().unwrap();
+    Actor::begin(name, "waits", reader.into()).ends();
+    let (_typing, end) = terminal();
+    Actor::begin(name, "waits", end.into()).ends();
 }
 
 #[test]
