@@ -135,6 +135,7 @@ pub fn load(root: Root, loader: &dyn Loader) -> ParsedProgram {
         loader,
         by_name: HashMap::new(),
         by_folded_name: HashMap::new(),
+        library: HashMap::new(),
     };
     let directory = directory_of(&root.package);
     units.add(root.package, directory, root.path, &root.bytes);
@@ -155,6 +156,8 @@ struct Units<'a> {
     by_name: HashMap<String, UnitId>,
     /// The name by which a package is known, by that in small letters.
     by_folded_name: HashMap<String, String>,
+    /// The units of the library, which the program may have files beside that are called the same.
+    library: HashMap<String, UnitId>,
 }
 
 impl Units<'_> {
@@ -183,8 +186,12 @@ impl Units<'_> {
             ast::Unit::default()
         };
         let id = UnitId(self.program.units.len() as u32);
-        self.by_name.insert(package.clone(), id);
-        self.by_folded_name.insert(package.to_ascii_lowercase(), package.clone());
+        if directory == LIBRARY {
+            self.library.insert(package.clone(), id);
+        } else {
+            self.by_name.insert(package.clone(), id);
+            self.by_folded_name.insert(package.to_ascii_lowercase(), package.clone());
+        }
         let unit = ParsedUnit { package, directory, file, ast, imports: Vec::new() };
         self.program.units.push(unit);
         id
@@ -206,7 +213,7 @@ impl Units<'_> {
                 let span = import.span;
                 let target = match by_library {
                     // Files of the program are nothing to the library.
-                    true => Some(ImportTarget::Library),
+                    true => Some(self.library_unit(&name).unwrap_or(ImportTarget::Library)),
                     false => self.package(&name, import.path.span),
                 };
                 if let Some(target) = target {
@@ -254,10 +261,8 @@ impl Units<'_> {
             self.report(span, message, Some(hint));
         }
         if found.is_empty() {
-            if let Some(text) = scripts::text(name) {
-                let path = format!("{LIBRARY}/{name}.n");
-                let id = self.add(name.to_owned(), LIBRARY.to_owned(), path, text.as_bytes());
-                return Some(ImportTarget::Unit(id));
+            if let Some(unit) = self.library_unit(name) {
+                return Some(unit);
             }
             let hint = self.hint_for_missing(&parts);
             self.report(span, format!("there is no package `{name}`"), Some(hint));
@@ -274,6 +279,17 @@ impl Units<'_> {
                 None
             }
         }
+    }
+
+    /// A package of the library that is written in the language, loaded if it is not yet.
+    fn library_unit(&mut self, name: &str) -> Option<ImportTarget> {
+        if let Some(&id) = self.library.get(name) {
+            return Some(ImportTarget::Unit(id));
+        }
+        let text = scripts::text(name)?;
+        let path = format!("{LIBRARY}/{name}.n");
+        let id = self.add(name.to_owned(), LIBRARY.to_owned(), path, text.as_bytes());
+        Some(ImportTarget::Unit(id))
     }
 
     /// A file that is called as a package of the library cannot be imported.

@@ -150,9 +150,8 @@ impl<'a> Checker<'a> {
             });
         }
         let units = &self.program.units;
-        if let Some(at) = units.iter().position(|unit| unit.package == name)
-            && (at == unit.0 as usize || units[at].directory == this.directory)
-        {
+        let is_near = |at: usize| at == unit.0 as usize || units[at].directory == this.directory;
+        if let Some(at) = (0..units.len()).find(|&at| units[at].package == name && is_near(at)) {
             return Ok(Package::Unit(UnitId(at as u32)));
         }
         let below =
