@@ -8,6 +8,7 @@ use crate::lang::units::{Root, load};
 use crate::vm::heap::{Config, Heap};
 use crate::vm::interp::{Exit, Limits, Machine};
 use crate::vm::library::decl;
+use crate::vm::library::net::Access;
 use crate::vm::library::streams::Streams;
 use crate::vm::module::{Module, NativeImport};
 use crate::vm::native::{NativeBody, NativeKind};
@@ -109,6 +110,7 @@ fn run(verified: Verified) {
     streams.set_output(Box::new(std::io::sink()), false);
     streams.set_error(Box::new(std::io::sink()));
     machine.states.set(streams);
+    machine.states.set(Access(false));
     let mut resolve = |import: &NativeImport, types: &TypeTable| {
         let native = decl::import(import, types)?;
         Some((NativeBody::Function(native.function), native.kind))

@@ -4,6 +4,7 @@ use std::fmt::{self, Write};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::addr;
@@ -11,6 +12,7 @@ pub(super) use crate::io::descriptor::Descriptor as Socket;
 use crate::io::descriptor::attempt;
 use crate::sched::clock::Instant;
 use crate::sched::source::{self, Wish};
+use crate::task::Context;
 
 impl Socket {
     /// Has [`read_datagram`](Self::read_datagram) find an end.
@@ -43,6 +45,15 @@ impl Socket {
         // not connected, but wakes as well.
         // SAFETY: takes no pointers.
         unsafe { libc::shutdown(self.fd().as_raw_fd(), libc::SHUT_RDWR) };
+    }
+
+    /// Whether something can be read or written, for a task without a stack; pending while it cannot.
+    pub(super) fn poll_ready(&self, cx: &mut Context<'_>, wish: Wish) -> Poll<io::Result<()>> {
+        self.poll(cx, wish, false, || match source::is_ready(self.source.fd(), wish) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) => Err(error),
+        })
     }
 
     /// Calls what writes, again and again while it would block: for what the kernel does not announce.
@@ -172,6 +183,16 @@ macro_rules! common {
             pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
                 self.socket.set_nonblocking(nonblocking);
                 Ok(())
+            }
+
+            /// Whether something can be read or written, for a task without a stack.
+            #[allow(dead_code, reason = "for those that scripts have")]
+            pub(crate) fn poll_ready(
+                &self,
+                cx: &mut Context<'_>,
+                wish: Wish,
+            ) -> Poll<io::Result<()>> {
+                self.socket.poll_ready(cx, wish)
             }
 
             /// Ends the use of the socket, for all who share this handle: whoever waits for it is

@@ -541,6 +541,11 @@ impl Pollable for Pending {
     }
 }
 
+/// Whether a descriptor is ready just now.
+pub(crate) fn is_ready(fd: BorrowedFd<'_>, wish: Wish) -> io::Result<bool> {
+    poll(fd.as_raw_fd(), -1, wish, Some(Duration::ZERO))
+}
+
 /// Waits for a descriptor in the kernel, or for a bell, which a negative number is not. False: the time
 /// is up, or a signal came.
 fn poll(fd: RawFd, bell: RawFd, wish: Wish, timeout: Option<Duration>) -> io::Result<bool> {

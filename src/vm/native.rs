@@ -26,6 +26,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
 use super::heap::{self, HeapFull, LocalHeap};
 use super::interp::Machine;
@@ -38,6 +39,7 @@ use crate::blocking;
 use crate::sched::carrier::Carrier;
 use crate::sched::clock::Instant;
 use crate::sched::resumable::Wakeup;
+use crate::task;
 
 /// A native function as the library writes it.
 pub(crate) type NativeFn = fn(&mut Context<'_>) -> Result<Outcome, Trap>;
@@ -470,6 +472,30 @@ impl<'a> Context<'a> {
         let waiting = Waiting { what, timeout, ..Waiting::sleep(deadline) };
         self.machine.current().wait.park_on_any(&waiting, arms)?;
         Ok(Outcome::Park)
+    }
+
+    /// Polls something of the scheduler for the thread. `None`: it is pending; the call is to end with
+    /// [`Outcome::Park`], and is made again when what it waits for is there, or the deadline has passed.
+    ///
+    /// # Errors
+    ///
+    /// A `TimeoutException` if it is pending after the deadline; otherwise as for [`Context::park`].
+    pub(crate) fn poll<T>(
+        &mut self,
+        what: What,
+        deadline: Instant,
+        poll: impl FnOnce(&mut task::Context<'_>) -> Poll<T>,
+    ) -> Result<Option<T>, Trap> {
+        self.needs_task()?;
+        if let Poll::Ready(value) = self.machine.tasks.poll(poll) {
+            return Ok(Some(value));
+        }
+        if !deadline.is_far_future() && deadline <= Instant::now() {
+            let message = format!("the time was up that was given {}", what.purpose());
+            return Err(Trap::of(ExceptionClass::Timeout, message));
+        }
+        self.park(Waiting { what, ..Waiting::sleep(deadline) })?;
+        Ok(None)
     }
 
     /// Does something that may take long in the operating system: on the pool, while other tasks go on;

@@ -15,7 +15,7 @@ const CHILD: &str = "PIRN_TEST_CHILD";
 pub const LEAKS: &[(&str, &str)] = &[("ASAN_OPTIONS", "detect_leaks=0")];
 
 /// How a program is begun that was built like this one: an emulator has to run it as well.
-fn run(program: &Path) -> Command {
+pub fn program(program: &Path) -> Command {
     if is_emulated() {
         let runner = std::env::var("PIRN_TEST_RUNNER")
             .unwrap_or("qemu-aarch64 -L /usr/aarch64-linux-gnu".into());
@@ -33,14 +33,14 @@ pub fn example(name: &str) -> Command {
     let test = std::env::current_exe().unwrap();
     let path = test.parent().unwrap().with_file_name("examples").join(name);
     assert!(path.exists(), "{} is not built: run `cargo build --examples`", path.display());
-    let mut command = run(&path);
+    let mut command = program(&path);
     command.env("RUST_BACKTRACE", "0");
     command
 }
 
 /// How a child of this program is begun for a role of a test, which it [plays](play).
 pub fn command(test: &str, role: &str) -> Command {
-    let mut command = run(&std::env::current_exe().unwrap());
+    let mut command = program(&std::env::current_exe().unwrap());
     command.args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
     command.env(CHILD, format!("{test}/{role}"));
     command
@@ -159,7 +159,12 @@ pub fn is_native() -> bool {
 /// program, which come as it runs. Counted page by page: the figure in `statm` may lag
 /// behind by some pages for every processor of the machine.
 pub fn resident_bytes() -> usize {
-    let totals = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+    resident_bytes_of(std::process::id())
+}
+
+/// The same of another process.
+pub fn resident_bytes_of(process: u32) -> usize {
+    let totals = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap();
     let resident = totals.lines().find_map(|line| line.strip_prefix("Anonymous:")).unwrap();
     resident.trim().strip_suffix(" kB").unwrap().trim().parse::<usize>().unwrap() << 10
 }

@@ -333,6 +333,12 @@ impl Carrier {
         !self.queue().is_empty() || self.is_wanted_on_loop()
     }
 
+    /// [`others_can_run`](Self::others_can_run), after a look at mail, descriptors and timers.
+    pub(crate) fn others_can_run_now(&self) -> bool {
+        self.poll_at_next_switch();
+        self.others_can_run()
+    }
+
     /// Whether the carrier stayed behind in a process that forked this one.
     pub(crate) fn is_left_behind(&self) -> bool {
         self.mailbox.is_left_behind()

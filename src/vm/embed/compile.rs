@@ -11,6 +11,7 @@ use crate::lang::compile as compile_parsed;
 use crate::lang::loader::{Folders, Found, Loader, Memory};
 use crate::lang::on_deep_stack;
 use crate::lang::units::{Root, load};
+use crate::vm::library::decl::is_behind_script;
 
 /// Compiles a program of one text, whose unit is called `main.n` in messages.
 ///
@@ -109,7 +110,9 @@ impl Compiler {
     fn compile_here(&self, root: Root, folder: Option<&Path>) -> Result<Program, Diagnostics> {
         let places = Places { compiler: self, folders: folder.map(Folders::new) };
         let parsed = load(root, &places);
-        let is_native = |name: &str| self.natives.as_ref().is_none_or(|names| names.contains(name));
+        let is_native = |name: &str| {
+            self.natives.as_ref().is_none_or(|names| names.contains(name)) || is_behind_script(name)
+        };
         let (module, diagnostics) = compile_parsed(&parsed, &is_native);
         let diagnostics = Diagnostics::new(diagnostics, parsed.sources);
         let Some(module) = module else { return Err(diagnostics) };

@@ -16,6 +16,7 @@ use crate::sched;
 use crate::vm::heap::{Config, Heap, object};
 use crate::vm::interp::{Entered, Limits, LoadError, Machine};
 use crate::vm::library::io::Arguments;
+use crate::vm::library::net::Access;
 use crate::vm::library::{decl, streams::Streams};
 use crate::vm::module::NativeImport;
 use crate::vm::native::{Interrupt, NativeBody, NativeKind};
@@ -45,6 +46,7 @@ pub struct Builder {
     limits: Limits,
     streams: Streams,
     args: Vec<String>,
+    network: bool,
     natives: HashMap<String, (Registered, NativeKind)>,
     runtime: sched::Builder,
 }
@@ -55,6 +57,7 @@ impl fmt::Debug for Builder {
             .field("heap_limit", &self.heap.limit)
             .field("call_depth", &self.limits.depth)
             .field("fuel", &self.limits.fuel)
+            .field("network", &self.network)
             .field("natives", &self.natives.keys())
             .finish_non_exhaustive()
     }
@@ -67,6 +70,7 @@ impl Builder {
             limits: Limits::default(),
             streams: Streams::default(),
             args: Vec::new(),
+            network: true,
             natives: HashMap::new(),
             runtime: sched::Builder::new(),
         }
@@ -129,6 +133,24 @@ impl Builder {
     /// What `io.args()` gives to the script; nothing at first.
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<String>>) -> Builder {
         self.args = args.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Whether the script may use the network, which is so at first. With `false`, what makes a socket
+    /// in the package `net` throws a `NetException` that says so; the script can use sockets that it
+    /// gets from the host by native functions.
+    ///
+    /// ```
+    /// use pirn::vm::{Error, Vm, compile};
+    ///
+    /// let program = compile("import net; int main() { net.listen(\"127.0.0.1:0\"); return 0; }")?;
+    /// let refused = Vm::builder().network(false).load(&program)?.run().unwrap_err();
+    /// assert!(refused.to_string().contains("does not let it use the network"));
+    /// assert_eq!(Vm::builder().load(&program)?.run()?, 0);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn network(mut self, allowed: bool) -> Builder {
+        self.network = allowed;
         self
     }
 
@@ -225,6 +247,7 @@ impl Builder {
         let mut machine = Machine::new(heap, self.limits).map_err(|_| Error::HeapFull)?;
         machine.states.set(self.streams);
         machine.states.set(Arguments(self.args));
+        machine.states.set(Access(self.network));
         let core = Core::new(machine);
         let mut vm = Vm { core, runtime: self.runtime, natives: self.natives, main: None };
         vm.load(program)?;

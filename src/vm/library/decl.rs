@@ -9,13 +9,23 @@ use std::sync::LazyLock;
 use super::lock::semaphore;
 use super::pattern::{Declaration, home_of};
 use super::thread::atomic;
-use super::{channel, dict, fs, io, list, lock, math, select, text, thread};
+use super::{channel, dict, event, fs, io, list, lock, math, net, select, text, thread};
 use crate::vm::module::NativeImport;
 use crate::vm::native::{NativeFn, NativeKind};
 use crate::vm::types::{Type, TypeTable};
 
 /// The packages that exist without a file. A script imports them as any other.
 pub const PACKAGES: &[&str] = &["fs", "io", "math", "thread"];
+
+/// The packages that are written in the language and have native functions, which they alone declare.
+const BEHIND_SCRIPTS: &[&str] = &["event", "net"];
+
+/// Whether a qualified name is that of a native function which a package of the library declares.
+pub fn is_behind_script(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(home, name)| {
+        BEHIND_SCRIPTS.contains(&home) && !lookup(home, name).is_empty()
+    })
+}
 
 /// A native function.
 #[derive(Debug)]
@@ -61,8 +71,9 @@ pub fn import(import: &NativeImport, types: &TypeTable) -> Option<&'static Nativ
 
 /// The table, parsed, sorted by home and name; overloads keep their order.
 static NATIVES: LazyLock<Vec<Native>> = LazyLock::new(|| {
+    let packages = [PACKAGES, BEHIND_SCRIPTS].concat();
     let parse = |&(text, kind, function): &(&'static str, NativeKind, NativeFn)| Native {
-        declaration: Declaration::parse(text, PACKAGES),
+        declaration: Declaration::parse(text, &packages),
         kind,
         function,
     };
@@ -142,6 +153,12 @@ const TABLE: &[(&str, NativeKind, NativeFn)] = &[
     ("io.write(text)", Plain, io::write),
     ("io.writeFile(string, string)", Blocking, fs::write_file),
 
+    // The scheduler's loop, for `scripts/event.n`.
+    ("event.rawBusy() -> bool", Plain, event::busy),
+    ("event.rawClock() -> long", Plain, event::clock),
+    ("event.rawLoop(Object) -> Object", Plain, event::default_loop),
+    ("event.rawSleepUntil(long)", Plain, event::sleep_until),
+
     // Files.
     ("fs.exists(string) -> bool", Blocking, fs::exists),
     ("fs.isDirectory(string) -> bool", Blocking, fs::is_directory),
@@ -151,6 +168,28 @@ const TABLE: &[(&str, NativeKind, NativeFn)] = &[
     ("fs.makeDirs(string)", Blocking, fs::make_dirs),
     ("fs.remove(string)", Blocking, fs::remove),
     ("fs.size(string) -> long", Blocking, fs::size),
+
+    // Sockets, for `scripts/net.n`.
+    ("net.rawAccept(Object, long, out int) -> Object", Plain, net::accept),
+    ("net.rawBind(string, out int) -> Object", Plain, net::bind),
+    ("net.rawBindPath(string, out int) -> Object", Plain, net::bind_path),
+    ("net.rawBytes(string, ubyte[], int)", Plain, net::bytes_into),
+    ("net.rawClose(Object)", Plain, net::close),
+    ("net.rawConnect(string, out int) -> Object", Plain, net::connect),
+    ("net.rawConnectPath(string, out int) -> Object", Blocking, net::connect_path),
+    ("net.rawConnected(Object, long) -> int", Plain, net::connected),
+    ("net.rawDeadline(int) -> long", Plain, net::deadline),
+    ("net.rawKind(int) -> int", Plain, net::kind),
+    ("net.rawLocal(Object, out int) -> string", Plain, net::local),
+    ("net.rawMessage(int) -> string", Plain, net::message),
+    ("net.rawPeer(Object, out int) -> string", Plain, net::peer),
+    ("net.rawRead(Object, int, long, out int) -> string", Plain, net::read),
+    ("net.rawReadLine(Object, int, long, out int) -> string", Plain, net::read_line),
+    ("net.rawReady(Object, bool, long) -> int", Plain, net::ready),
+    ("net.rawResolve(string) -> List<string>", Blocking, net::resolve),
+    ("net.rawShutdown(Object) -> int", Plain, net::shutdown),
+    ("net.rawString(ubyte[], int, int) -> string", Plain, net::string_of),
+    ("net.rawWrite(Object, string, int, long) -> int", Plain, net::write),
 
     // Mathematics.
     ("math.absf(double) -> double", Plain, math::absf),

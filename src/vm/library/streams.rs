@@ -266,6 +266,11 @@ impl Output {
         if self.by_lines && (newline || text.contains(&b'\n')) { self.flush() } else { Ok(()) }
     }
 
+    /// Whether something waits to be written out.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
     /// Hands everything to the sink and flushes it.
     pub fn flush(&mut self) -> io::Result<()> {
         self.drain()?;

@@ -300,6 +300,10 @@ impl What {
             What::Permit => "for a permit of a semaphore",
             What::Select => "for one of several channels",
             What::Job => "for the operating system",
+            What::Connect => "to connect",
+            What::Accept => "to accept a connection",
+            What::Read => "to read from a socket",
+            What::Write => "to write to a socket",
         }
     }
 }

@@ -58,6 +58,18 @@ pub(crate) enum What {
     Permit,
     Select,
     Job,
+    /// A descriptor, in a native call that polls it.
+    Connect,
+    Accept,
+    Read,
+    Write,
+}
+
+impl What {
+    /// Whether the call is made again whenever its thread is resumed.
+    pub(super) fn is_polled(self) -> bool {
+        matches!(self, What::Connect | What::Accept | What::Read | What::Write)
+    }
 }
 
 /// What a call gives when its deadline passes first.

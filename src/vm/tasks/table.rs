@@ -65,6 +65,8 @@ pub(crate) struct Tasks {
     context: Option<NonNull<Context<'static>>>,
     /// Whose tasks these are; set before there are any.
     core: Option<NonNull<Core>>,
+    /// The loop of the package `event` that belongs to the present call; 0 until it is asked for.
+    pub(crate) event_loop: Word,
     /// Keeps that alive while there are tasks: a call of the host may be unwound before they are gone.
     keeper: Option<Arc<Core>>,
 }
@@ -135,6 +137,7 @@ impl Tasks {
         debug_assert_eq!(self.live, 0);
         self.core = Some(core);
         self.next_id = 0;
+        self.event_loop = 0;
         self.threads.clear();
         self.free.clear();
         self.observed = None;
@@ -177,6 +180,15 @@ impl Tasks {
     /// Whether a task has the machine: else it runs on its caller's own stack.
     pub(crate) fn is_task(&self) -> bool {
         self.context.is_some()
+    }
+
+    /// Polls something for the running thread; pending where none is a task.
+    pub(crate) fn poll<T>(&mut self, poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+        match self.context {
+            // SAFETY: the context is that of the resume which is under way.
+            Some(mut context) => poll(unsafe { context.as_mut() }),
+            None => Poll::Pending,
+        }
     }
 
     /// Leaves something to the pool for the running thread, which then waits for it. True: it is done
@@ -256,6 +268,7 @@ impl Tasks {
 
     /// Tells the references that are kept here; the threads are the interpreter's to tell.
     pub(crate) fn trace(&self, tracer: &mut Tracer<'_>) {
+        tracer.reference(self.event_loop);
         for failure in self.failures.values() {
             tracer.reference(failure.future);
             tracer.reference(failure.thrown.exception);
@@ -303,6 +316,8 @@ impl Thread {
             State::Failed => GoOn::Throw(wait.node.value),
             State::Closed => GoOn::Closed(wait.node.what),
             State::Cancelled => GoOn::Cancelled,
+            // The call looks itself, at what it waits for and at the time.
+            State::Waiting if wait.node.what.is_polled() => GoOn::Run,
             State::Waiting if !wait.is_due() => return GoOn::Wait,
             State::Waiting => match wait.node.timeout {
                 Timeout::Throws => GoOn::TimedOut(wait.node.what),

@@ -4,7 +4,11 @@
 //! a file of the same name gets that one.
 
 /// A package: its name, and the text of its only unit.
-const PACKAGES: &[(&str, &str)] = &[("concurrent", include_str!("concurrent.n"))];
+const PACKAGES: &[(&str, &str)] = &[
+    ("concurrent", include_str!("concurrent.n")),
+    ("event", include_str!("event.n")),
+    ("net", include_str!("net.n")),
+];
 
 /// The text of a package, if the library has one of this name.
 pub fn text(package: &str) -> Option<&'static str> {
