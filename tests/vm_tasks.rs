@@ -364,15 +364,27 @@ fn a_native_function_is_unwound_whose_task_is_dropped_in_it() {
 
 #[test]
 fn a_panic_of_a_native_function_in_a_task_goes_on_in_the_host() {
-    let source = "
-        import thread;
-        native void boom();
-        void run() { try { boom(); } catch (Exception e) { } }
-        int main() { thread.spawn(run); thread.sleep(100000000); return 0; }";
-    let boom = || -> () { panic!("from the host") };
-    let mut vm = Vm::builder().native("boom", boom).load(&compile(source).unwrap()).unwrap();
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| vm.run()));
-    assert_eq!(result.unwrap_err().downcast_ref::<&str>(), Some(&"from the host"));
+    // The task has a turn of its own, or main's, which passes it on.
+    for wait in
+        ["thread.sleep(100000000);", "thread.join(task);", "while (true) { thread.yield(); }"]
+    {
+        let source = format!(
+            "import thread;
+            native void boom();
+            void others() {{ while (true) {{ thread.yield(); }} }}
+            void run() {{ thread.yield(); try {{ boom(); }} catch (Exception e) {{ }} }}
+            int main() {{
+                Thread task = thread.spawn(run);
+                thread.spawn(others);
+                {wait}
+                return 0;
+            }}"
+        );
+        let boom = || -> () { panic!("from the host") };
+        let mut vm = Vm::builder().native("boom", boom).load(&compile(&source).unwrap()).unwrap();
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| vm.run()));
+        assert_eq!(result.unwrap_err().downcast_ref::<&str>(), Some(&"from the host"), "{wait}");
+    }
 }
 
 #[test]

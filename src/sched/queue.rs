@@ -162,6 +162,19 @@ impl RunQueue {
         Some(runnable)
     }
 
+    /// Takes the first one out, which is there, and was peeked at.
+    #[inline(always)]
+    pub(crate) fn skip(&mut self) {
+        debug_assert!(!self.is_empty());
+        self.head += 1;
+    }
+
+    /// Whether a seed shuffles it.
+    #[inline(always)]
+    pub(crate) fn is_shuffled(&self) -> bool {
+        self.shuffle != 0
+    }
+
     #[inline(always)]
     pub(crate) fn peek(&self) -> Option<Runnable> {
         (!self.is_empty()).then(|| self.at(self.head))

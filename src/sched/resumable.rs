@@ -63,6 +63,22 @@ pub trait Resumable {
     fn resume(&mut self, cx: &mut Context<'_>) -> Step<Self::Output>;
 }
 
+/// A resumable whose code may go from one task to the next within a resume: it
+/// [passes on](Context::pass_on) its turn, and is the next one from then on.
+///
+/// # Safety
+///
+/// Only one type is one: a task that relays is taken for one of the caller's type.
+pub(crate) unsafe trait Relay: Resumable {
+    /// [`Resumable::resume`], which may return on behalf of another task than it was called for: that
+    /// which the context is of by then.
+    ///
+    /// # Safety
+    ///
+    /// `this` is the resumable of the context's task, and no reference to it is alive.
+    unsafe fn relay(this: *mut Self, cx: &mut Context<'_>) -> Step<Self::Output>;
+}
+
 /// How a [`Resumable`] came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<T> {
@@ -96,6 +112,8 @@ pub(crate) struct Stackless {
     aim: Cell<Aim>,
     pub(super) timer: Cell<Option<TimerKey>>,
     pub(super) phase: Cell<Phase>,
+    /// Whether it is a [`Relay`].
+    relays: bool,
 }
 
 /// What it is parked for besides its registrations, for reports. One word: null for nothing, as it runs;
@@ -127,12 +145,13 @@ impl Aim {
 }
 
 impl Stackless {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(relays: bool) -> Self {
         Stackless {
             first: Cell::new(None),
             aim: Cell::new(Aim::NOTHING),
             timer: Cell::new(None),
             phase: Cell::new(Phase::Fresh),
+            relays,
         }
     }
 
@@ -148,6 +167,13 @@ impl Stackless {
             self.each(|registered| waiting = Waiting::On(registered.resource));
         }
         Some(waiting)
+    }
+
+    /// Whether it is one of those that pass their turn on, and has nothing to be seen to before a turn
+    /// or after it but its wait.
+    #[inline]
+    pub(super) fn can_relay(&self) -> bool {
+        self.relays && self.first.get().is_none() && self.timer.get().is_none()
     }
 
     /// Ends what is left of the last wait: it is about to be resumed, which answers every unpark
@@ -263,6 +289,11 @@ pub(super) struct Waits {
     joins: Option<*const Task>,
 }
 
+impl Waits {
+    /// It has polled nothing.
+    pub(super) const NONE: Waits = Waits { until: Instant::FAR_FUTURE, joins: None };
+}
+
 /// What a [`Resumable`] may ask of the scheduler while it runs, and what it polls with.
 pub struct Context<'a> {
     task: &'a Task,
@@ -274,8 +305,13 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// For one resume of a task without a stack.
     pub(super) fn new(task: &'a Task) -> Self {
-        let waits = Waits { until: Instant::FAR_FUTURE, joins: None };
-        Context { task, waits, stays: PhantomData }
+        Context { task, waits: Waits::NONE, stays: PhantomData }
+    }
+
+    /// The task that is being resumed.
+    #[inline(always)]
+    pub(super) fn task(&self) -> &'a Task {
+        self.task
     }
 
     /// The task itself: its name, its id, and [`unpark`](Thread::unpark), which resumes it.
@@ -340,6 +376,42 @@ impl<'a> Context<'a> {
         }
         self.waits.until = self.waits.until.min(until);
         Poll::Pending
+    }
+
+    // For those that relay.
+
+    /// Gives way to the next task in the queue, or `parks` until an unpark, as if this resume had
+    /// ended so and the next one begun: from now on the context is of that task, whose resumable is
+    /// returned. `None`: the next one is none that `fits`, or there is something to be seen to in
+    /// between; nothing has changed, and the resume is to end.
+    #[inline]
+    pub(crate) fn pass_on<R: Relay>(
+        &mut self,
+        parks: bool,
+        fits: impl FnOnce(NonNull<R>) -> bool,
+    ) -> Option<NonNull<R>> {
+        if self.waits.joins.is_some() || !self.waits.until.is_far_future() {
+            return None;
+        }
+        let carrier = Carrier::current()?;
+        let next = carrier.next_to_relay(self.task)?;
+        // SAFETY: it relays, and so is of the one type that does.
+        let resumable = unsafe { next.resumable_address() };
+        if !fits(resumable) {
+            return None;
+        }
+        // SAFETY: it is the next one, as was seen just now.
+        unsafe { carrier.relay(self.task, parks, next) };
+        self.task = next;
+        Some(resumable)
+    }
+
+    /// Where the resumable of the task is.
+    #[inline]
+    pub(crate) fn resumable<R: Relay>(&self) -> NonNull<R> {
+        debug_assert!(self.stackless().relays);
+        // SAFETY: as in `pass_on`.
+        unsafe { self.task.resumable_address() }
     }
 
     // For the polls of primitives.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::carrier::Carrier;
 use super::mailbox::Mailbox;
-use super::resumable::{Resumable, Wakeup};
+use super::resumable::{Relay, Resumable, Wakeup};
 use super::runtime::Shared;
 use super::scope::Tally;
 use super::task::{self, Spec, Task, Unobserved};
@@ -123,32 +123,48 @@ pub(crate) fn spawn_stackless<R: Resumable + 'static>(
     spawned_at: &'static Location<'static>,
     resumable: R,
 ) -> io::Result<JoinHandle<R::Output>> {
-    let task = begin_stackless(name, spawned_at, resumable, false, |_, _| {})?;
+    let create = |spec, resumable| task::create_stackless(spec, resumable, false);
+    let task = begin_stackless(name, spawned_at, resumable, create, |_, _| {})?;
     // SAFETY: the handle's reference, for the output that the task was made with.
     Ok(unsafe { JoinHandle::new(task) })
 }
 
-/// [`spawn_stackless`], without a join handle. `prepare` is called with the resumable in its place,
+/// [`spawn_stackless`], of a task that relays.
+///
+/// # Errors
+///
+/// As above.
+pub(crate) fn spawn_relaying<R: Relay + 'static>(
+    spawned_at: &'static Location<'static>,
+    resumable: R,
+) -> io::Result<JoinHandle<R::Output>> {
+    let create = |spec, resumable| task::create_relaying(spec, resumable, false);
+    let task = begin_stackless(None, spawned_at, resumable, create, |_, _| {})?;
+    // SAFETY: as above.
+    Ok(unsafe { JoinHandle::new(task) })
+}
+
+/// [`spawn_relaying`], without a join handle. `prepare` is called with the resumable in its place,
 /// where it stays while it has not ended, and with what wakes it.
 ///
 /// # Errors
 ///
 /// As above.
-pub(crate) fn spawn_detached<R: Resumable + 'static>(
+pub(crate) fn spawn_detached<R: Relay + 'static>(
     spawned_at: &'static Location<'static>,
     resumable: R,
     prepare: impl FnOnce(&mut R, Wakeup),
 ) -> io::Result<()> {
-    begin_stackless(None, spawned_at, resumable, true, prepare).map(drop)
+    let create = |spec, resumable| task::create_relaying(spec, resumable, true);
+    begin_stackless(None, spawned_at, resumable, create, prepare).map(drop)
 }
 
-/// The task has a reference for a handle, if it is not `detached`.
 #[inline]
 fn begin_stackless<R: Resumable + 'static>(
     name: Option<Box<str>>,
     spawned_at: &'static Location<'static>,
     resumable: R,
-    detached: bool,
+    create: impl FnOnce(Spec, R) -> NonNull<Task>,
     prepare: impl FnOnce(&mut R, Wakeup),
 ) -> io::Result<NonNull<Task>> {
     let Some(carrier) = Carrier::current() else {
@@ -167,7 +183,7 @@ fn begin_stackless<R: Resumable + 'static>(
         scoped: false,
         movable: false,
     };
-    let task = task::create_stackless(spec, resumable, detached);
+    let task = create(spec, resumable);
     // SAFETY: nobody else has seen the task yet.
     unsafe { prepare(task.as_ref().resumable(), Wakeup::local(task.as_ref())) };
     if carrier.is_closing() {

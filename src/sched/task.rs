@@ -56,7 +56,7 @@ use super::wait::{Epoch, Outcome};
 use crate::stack::SizeClass;
 use crate::thread::Locals;
 use cell::{Fibered, VTable, stage};
-pub(crate) use cell::{create, create_stackless};
+pub(crate) use cell::{create, create_relaying, create_stackless};
 
 const DONE: u8 = 1;
 const JOINER: u8 = 2;
@@ -303,6 +303,17 @@ impl Task {
     pub(crate) unsafe fn resumable<R: Resumable>(&self) -> &mut R {
         // SAFETY: the contract.
         unsafe { &mut (*stage::<R, R::Output, Stackless>(self)).closure }
+    }
+
+    /// Where the resumable of a task that has not ended lies.
+    ///
+    /// # Safety
+    ///
+    /// `R` must be the task's.
+    #[inline]
+    pub(super) unsafe fn resumable_address<R: Resumable>(&self) -> NonNull<R> {
+        // SAFETY: the contract; it lies in the task's allocation.
+        unsafe { NonNull::new_unchecked(stage::<R, R::Output, Stackless>(self)).cast() }
     }
 
     /// Whether anybody besides the runtime and the join handle refers to it: could unpark it.

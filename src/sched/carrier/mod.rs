@@ -318,12 +318,25 @@ impl Carrier {
     /// Counts a switch, and polls when it is time.
     #[inline(always)]
     fn tick(&self) {
-        // Relaxed: only this thread writes; the watchdog samples.
-        let budget = self.budget.load(Ordering::Relaxed) - 1;
-        self.budget.store(budget, Ordering::Relaxed);
-        if budget == 0 || !self.mailbox.is_empty() {
+        if self.is_poll_due() {
             self.poll();
+        } else {
+            self.count_tick();
         }
+    }
+
+    /// Whether the next tick polls.
+    #[inline(always)]
+    fn is_poll_due(&self) -> bool {
+        // Relaxed: only this thread writes; the watchdog samples.
+        self.budget.load(Ordering::Relaxed) == 1 || !self.mailbox.is_empty()
+    }
+
+    /// Counts a tick that does not poll.
+    #[inline(always)]
+    fn count_tick(&self) {
+        // Relaxed: as above.
+        self.budget.store(self.budget.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
     /// Whether another task could run, asked by one that runs on. Counts as a switch would, so that

@@ -1,4 +1,9 @@
 //! Tasks without a stack: resumed by the loop, on its own stack.
+//!
+//! Some of them pass their turn on to the next in the queue, where that is such a one too: then the loop
+//! does not come to the end of one resume and the begin of the next, but all that it would do in between
+//! is done. Where there is more to do than that, the turn ends as usual: so the order in which
+//! tasks run, and what is looked at meanwhile, are the same either way.
 
 use super::super::resumable::{Context as TaskContext, Phase, Stackless, Step, Waits};
 use super::*;
@@ -23,14 +28,16 @@ impl Carrier {
         }
         stackless.wake_up(&resumed.party);
         let mut context = TaskContext::new(resumed);
-        let step = self.on_behalf_of(resumed, stackless, Phase::Running, || {
-            // SAFETY: by the runtime, one at a time, and not after its end.
-            let step = unsafe { resumed.resume(&mut context) };
-            if !matches!(step, Step::Done(())) {
-                stackless.sweep();
-            }
-            step
-        });
+        self.begin_turn(resumed, stackless, Phase::Running);
+        // SAFETY: by the runtime, one at a time, and not after its end.
+        let step = unsafe { resumed.resume(&mut context) };
+        // By now it may be the turn of another one.
+        let resumed = context.task();
+        let (task, stackless) = (NonNull::from(resumed), self::stackless(resumed));
+        if !matches!(step, Step::Done(())) {
+            stackless.sweep();
+        }
+        self.end_turn(stackless);
         match step {
             Step::Parked if resumed.is_cancelled() => self.drop_stackless(task),
             Step::Parked => self.park_stackless(resumed, stackless, &context.waits),
@@ -70,11 +77,11 @@ impl Carrier {
         let stackless = stackless(ended);
         if stackless.phase.get() != Phase::Ended {
             self.cancel_timer(stackless);
-            self.on_behalf_of(ended, stackless, Phase::Ending, || {
-                stackless.withdraw_all();
-                // SAFETY: it has not ended, and is not resumed any more.
-                unsafe { ended.abandon() };
-            });
+            self.begin_turn(ended, stackless, Phase::Ending);
+            stackless.withdraw_all();
+            // SAFETY: it has not ended, and is not resumed any more.
+            unsafe { ended.abandon() };
+            self.end_turn(stackless);
         }
         if self.is_closing() {
             // Nobody can wake it any more: all waits were called off, and the queue is not run.
@@ -98,24 +105,62 @@ impl Carrier {
         }
     }
 
-    /// Runs code of a task without a stack: the loop is that task meanwhile.
+    /// Code of a task without a stack begins to run: the loop is that task until the
+    /// [end](Self::end_turn) of its turn. It does not unwind: panics are caught where it is called.
     #[inline(always)]
-    fn on_behalf_of<R>(
-        &self,
-        task: &Task,
-        stackless: &Stackless,
-        phase: Phase,
-        f: impl FnOnce() -> R,
-    ) -> R {
+    fn begin_turn(&self, task: &Task, stackless: &Stackless, phase: Phase) {
         stackless.phase.set(phase);
         self.resumed.store(ptr::from_ref(task).cast_mut(), Ordering::Relaxed);
-        // Neither unwinds: panics of a task are caught where it is called.
-        let result = f();
+    }
+
+    #[inline(always)]
+    fn end_turn(&self, stackless: &Stackless) {
         self.resumed.store(ptr::null_mut(), Ordering::Relaxed);
         if stackless.phase.get() == Phase::Running {
             stackless.phase.set(Phase::Begun);
         }
-        result
+    }
+
+    /// The task to which the running one may [pass on](Self::relay) its turn: the next one in the queue,
+    /// if nothing is to be done but what that does.
+    #[inline]
+    pub(in crate::sched) fn next_to_relay<'a>(&self, from: &Task) -> Option<&'a Task> {
+        let Kind::Resumable(next) = self.queue().peek()?.kind() else { return None };
+        // SAFETY: a queued task is alive, until it has had its turn.
+        let next = unsafe { &*next };
+        let (old, new) = (stackless(from), stackless(next));
+        let can = old.can_relay()
+            && new.can_relay()
+            && new.phase.get() != Phase::Ended
+            && !from.is_cancelled()
+            && !next.is_cancelled()
+            // With a seed, who comes next is settled when the running one has its place.
+            && !self.queue().is_shuffled()
+            && !self.is_poll_due();
+        can.then_some(next)
+    }
+
+    /// Ends the turn of the running task, which yields or parks until an unpark, and begins that of the
+    /// next one.
+    ///
+    /// # Safety
+    ///
+    /// It is the [next to relay](Self::next_to_relay), and the task that runs is `from`, which has polled
+    /// nothing.
+    #[inline]
+    pub(in crate::sched) unsafe fn relay(&self, from: &Task, parks: bool, next: &Task) {
+        let (old, new) = (stackless(from), stackless(next));
+        self.queue().skip();
+        self.end_turn(old);
+        // A wait that it has begun is one that this resume gave up again.
+        let queued =
+            if parks { !old.park(from, &Waits::NONE) } else { old.take_back_wait(&from.party) };
+        if queued {
+            self.queue().push(Runnable::resumable(from));
+        }
+        self.count_tick();
+        new.wake_up(&next.party);
+        self.begin_turn(next, new, Phase::Running);
     }
 
     /// Whether the loop runs the code of a task that could go on: it must not block.

@@ -19,7 +19,7 @@ use std::thread::Result;
 use super::super::cancel::is_call_off;
 use super::super::party::{Kind, Party};
 use super::super::registry::NO_PLACE;
-use super::super::resumable::{Context, Resumable, Stackless, Step};
+use super::super::resumable::{Context, Relay, Resumable, Stackless, Step};
 use super::super::scope::Tally;
 use super::{
     Cancelled, DETACHED, Holds, Joiner, MOVABLE, SCOPED, STACKLESS, Spec, Task, drop_quietly,
@@ -105,20 +105,45 @@ pub(crate) fn create_stackless<R: Resumable + 'static>(
     resumable: R,
     detached: bool,
 ) -> NonNull<Task> {
-    let vtable: &'static VTable = &const {
-        VTable {
-            kind: Kind { destroy: destroy::<R, R::Output, Stackless> },
-            run: |_, _| unreachable!("a resumable is resumed, not run"),
-            resume: resume::<R>,
-            abandon: abandon::<R, R::Output, Stackless>,
-            give_up: give_up::<R, R::Output, Stackless>,
-            panic_message: panic_message::<R, R::Output, Stackless>,
-            take: take::<R, R::Output, Stackless>,
-            discard: discard::<R, R::Output, Stackless>,
-        }
-    };
+    let table = const { &stackless_table::<R>(resume::<R>) };
+    place_stackless(spec, table, resumable, detached, false)
+}
+
+/// [`create_stackless`], for one that relays.
+pub(crate) fn create_relaying<R: Relay + 'static>(
+    spec: Spec,
+    resumable: R,
+    detached: bool,
+) -> NonNull<Task> {
+    let table = const { &stackless_table::<R>(relay::<R>) };
+    place_stackless(spec, table, resumable, detached, true)
+}
+
+const fn stackless_table<R: Resumable>(
+    resume: unsafe fn(*const Task, &mut Context<'_>) -> Step<()>,
+) -> VTable {
+    VTable {
+        kind: Kind { destroy: destroy::<R, R::Output, Stackless> },
+        run: |_, _| unreachable!("a resumable is resumed, not run"),
+        resume,
+        abandon: abandon::<R, R::Output, Stackless>,
+        give_up: give_up::<R, R::Output, Stackless>,
+        panic_message: panic_message::<R, R::Output, Stackless>,
+        take: take::<R, R::Output, Stackless>,
+        discard: discard::<R, R::Output, Stackless>,
+    }
+}
+
+#[inline(always)]
+fn place_stackless<R: Resumable>(
+    spec: Spec,
+    table: &'static VTable,
+    resumable: R,
+    detached: bool,
+    relays: bool,
+) -> NonNull<Task> {
     let flags = if detached { STACKLESS | DETACHED } else { STACKLESS };
-    place::<_, R::Output, _>(spec, flags, vtable, resumable, Stackless::new())
+    place::<_, R::Output, _>(spec, flags, table, resumable, Stackless::new(relays))
 }
 
 #[inline(always)]
@@ -220,6 +245,30 @@ unsafe fn resume<R: Resumable>(task: *const Task, context: &mut Context<'_>) -> 
         debug_assert_eq!((*task).holds.get(), Holds::Closure);
         let resumable = &mut *(*stage::<R, R::Output, Stackless>(task)).closure;
         let step = panic::catch_unwind(AssertUnwindSafe(|| resumable.resume(context)));
+        end_resume::<R>(task, step)
+    }
+}
+
+/// [`resume`], of one that relays: it may come back on behalf of another of its type.
+unsafe fn relay<R: Relay>(task: *const Task, context: &mut Context<'_>) -> Step<()> {
+    // SAFETY: as above; the other one was passed the turn in place of this one.
+    unsafe {
+        debug_assert_eq!((*task).holds.get(), Holds::Closure);
+        let resumable = (*task).resumable_address::<R>().as_ptr();
+        let step = panic::catch_unwind(AssertUnwindSafe(|| R::relay(resumable, context)));
+        end_resume::<R>(context.task(), step)
+    }
+}
+
+/// Sees to it how a resume ended.
+///
+/// # Safety
+///
+/// By the runtime; `R` is the task's, and the stage, which holds the resumable.
+#[inline(always)]
+unsafe fn end_resume<R: Resumable>(task: *const Task, step: Result<Step<R::Output>>) -> Step<()> {
+    // SAFETY: by the contract.
+    unsafe {
         let result = match step {
             Ok(Step::Yielded) => return Step::Yielded,
             Ok(Step::Parked) => return Step::Parked,

@@ -56,6 +56,7 @@ mod text;
 mod thread;
 mod throw;
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 pub(crate) use load::LoadError;
@@ -287,7 +288,8 @@ impl Machine {
     /// If a native function panics. The machine goes on; the thread does not, and may only be dropped.
     #[inline(never)]
     pub(crate) fn run(&mut self, thread: &mut Thread) -> Exit {
-        let halt = self.go(thread);
+        // SAFETY: the thread is borrowed.
+        let halt = unsafe { self.go(thread) };
         self.exit(halt)
     }
 
@@ -305,9 +307,14 @@ impl Machine {
         }
     }
 
-    /// [`run`](Self::run); what comes with the reason is kept.
+    /// [`run`](Self::run); what comes with the reason is kept. In the end it may be another thread that
+    /// has run, to which this one has given way.
+    ///
+    /// # Safety
+    ///
+    /// The thread is alive, and no reference to it is used meanwhile.
     #[inline(always)]
-    fn go(&mut self, thread: &mut Thread) -> Halt {
+    unsafe fn go(&mut self, thread: *mut Thread) -> Halt {
         assert!(self.thread.is_null(), "one thread at a time");
         self.thread = thread;
         if self.last_thrown.is_some() {
@@ -320,9 +327,9 @@ impl Machine {
         // SAFETY: `self` is not used before the run has ended. The thread stands between two
         // instructions of verified code: `start` put it there, or the run before left it so.
         unsafe {
-            let ready = thread.is_ready();
+            (*thread).begun = true;
+            let ready = (*thread).is_ready();
             let step = if ready { Step::Continue } else { (*abandon.0).go_on() };
-            thread.begun = true;
             if step == Step::Continue {
                 dispatch::run(abandon.0);
             }
@@ -337,22 +344,76 @@ impl Machine {
 
     /// [`run`](Self::run), for a thread that is the task which is being resumed.
     ///
-    /// What comes with the reason is for [`exit`](Self::exit) to say.
+    /// What comes with the reason is for [`exit`](Self::exit) to say. It concerns the task that the
+    /// context is of in the end.
+    ///
+    /// # Safety
+    ///
+    /// The thread is alive, and no reference to it is used meanwhile, nor one to the others that are
+    /// tasks.
     #[inline(always)]
-    pub(crate) fn resume(&mut self, thread: &mut Thread, cx: &mut task::Context<'_>) -> Halt {
+    pub(crate) unsafe fn resume(
+        &mut self,
+        thread: *mut Thread,
+        cx: &mut task::Context<'_>,
+    ) -> Halt {
         if self.interrupt.stop_requested() {
             return Halt::Stopped(Stop::Requested);
         }
         if self.fuel == 0 {
             return Halt::Stopped(Stop::OutOfFuel);
         }
-        self.tasks.set_context(Some(std::ptr::NonNull::from(cx).cast()));
-        let halt = self.go(thread);
+        self.tasks.set_context(Some(NonNull::from(cx).cast()));
+        // SAFETY: the contract.
+        let halt = unsafe { self.go(thread) };
         self.tasks.set_context(None);
         halt
     }
 
+    /// The current thread gives way, or waits: goes on with the next one, if that can go on at once, or
+    /// else leaves the run for this reason.
+    #[inline]
+    fn give_way(&mut self, halt: Halt) -> Step {
+        match self.next_thread(halt == Halt::Parked) {
+            Some(next) => self.change_to(next.as_ptr()),
+            None => self.leave(halt),
+        }
+    }
+
+    #[inline(always)]
+    fn next_thread(&mut self, parks: bool) -> Option<NonNull<Thread>> {
+        // SAFETY: the current thread is borrowed by `run`.
+        let thread = unsafe { &*self.thread };
+        self.end_slice();
+        // A thread with native functions in the middle of it leaves them on a stack; deadlines are
+        // looked at between two runs, and what else ends them.
+        let can = self.suspender.is_null()
+            && thread.middle.is_none()
+            && !(parks && thread.wait.has_deadline())
+            && self.fuel != 0
+            && !self.interrupt.stop_requested();
+        if can { self.tasks.pass_on(parks) } else { None }
+    }
+
+    /// Ends the run of the current thread and begins that of another, which is a task as well and does
+    /// not run.
+    #[inline(always)]
+    fn change_to(&mut self, next: *mut Thread) -> Step {
+        self.leave_thread();
+        self.thread = next;
+        if self.last_thrown.is_some() {
+            self.last_thrown = None;
+        }
+        self.origin.exception = 0;
+        self.begin_slice();
+        self.enter_thread();
+        // SAFETY: it is alive, as its task is, and used by this pointer alone.
+        unsafe { (*next).begun = true };
+        self.go_on()
+    }
+
     /// Takes the thread's state as the machine's.
+    #[inline]
     fn enter_thread(&mut self) {
         // SAFETY: the current thread is borrowed by `run`.
         let thread = unsafe { &mut *self.thread };
@@ -365,6 +426,7 @@ impl Machine {
     }
 
     /// Puts the machine's state into the thread.
+    #[inline]
     fn leave_thread(&mut self) {
         let base = self.base_offset();
         // SAFETY: the current thread is borrowed by `run`.

@@ -143,10 +143,10 @@ impl Machine {
     fn end_call(&mut self, outcome: Outcome) -> Step {
         match outcome {
             Outcome::Done => self.advance(),
-            Outcome::Park => self.leave(Halt::Parked),
+            Outcome::Park => self.give_way(Halt::Parked),
             Outcome::Yield => {
                 self.advance();
-                self.leave(Halt::Yielded)
+                self.give_way(Halt::Yielded)
             }
         }
     }

@@ -275,9 +275,15 @@ impl Wait {
         self.deadline = Instant::FAR_FUTURE;
     }
 
+    /// Whether it ends at some instant.
+    #[inline]
+    pub(crate) fn has_deadline(&self) -> bool {
+        !self.deadline.is_far_future()
+    }
+
     /// Whether the deadline has passed.
     pub(super) fn is_due(&self) -> bool {
-        !self.deadline.is_far_future() && self.deadline <= Instant::now()
+        self.has_deadline() && self.deadline <= Instant::now()
     }
 
     /// The task has ended. What was wanted of it is not wanted of the next one that has its thread.

@@ -177,6 +177,12 @@ impl Tasks {
         self.context = context;
     }
 
+    /// That of the task which has the machine.
+    #[inline]
+    pub(super) fn context(&self) -> Option<NonNull<Context<'static>>> {
+        self.context
+    }
+
     /// Whether a task has the machine: else it runs on its caller's own stack.
     pub(crate) fn is_task(&self) -> bool {
         self.context.is_some()

@@ -4,12 +4,13 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::Tasks;
 use super::core::Core;
 use super::future::Future;
 use super::table::TASK;
-use crate::sched::resumable::Wakeup;
-use crate::sched::spawn::spawn_detached;
-use crate::task::{self, Context, Resumable, Step};
+use crate::sched::resumable::{Relay, Wakeup};
+use crate::sched::spawn::{spawn_detached, spawn_relaying};
+use crate::task::{Context, Resumable, Step};
 use crate::thread::JoinHandle;
 use crate::vm::heap::object;
 use crate::vm::interp::{Exit, Halt, Machine, Thread, Thrown};
@@ -30,7 +31,8 @@ pub(super) fn spawn_main(core: &Arc<Core>, thread: Box<Thread>) -> JoinHandle<()
     let machine = unsafe { core.machine() };
     let mut thread = machine.enlist(thread);
     let thread_ptr = &raw mut *thread;
-    let handle = task::spawn(ScriptTask { core: NonNull::from(&**core), thread: Some(thread) });
+    let task = ScriptTask { core: NonNull::from(&**core), thread: Some(thread) };
+    let handle = spawn_relaying(Location::caller(), task).expect("within a runtime");
     // SAFETY: the thread is in its box, which the task owns and has not touched yet: no carrier that
     // closes calls the machine.
     unsafe { (*thread_ptr).wait.wakeup = Some(Wakeup::local(handle.task())) };
@@ -133,28 +135,71 @@ fn fail(machine: &mut Machine, id: u32, future: Future, thrown: Thrown) {
 impl Resumable for ScriptTask {
     type Output = ();
 
-    #[inline(always)]
     fn resume(&mut self, cx: &mut Context<'_>) -> Step<()> {
+        // SAFETY: this is the resumable, and `self` is not used any more.
+        unsafe { ScriptTask::relay(self, cx) }
+    }
+}
+
+// SAFETY: there is no other one.
+unsafe impl Relay for ScriptTask {
+    #[inline(always)]
+    unsafe fn relay(this: *mut Self, cx: &mut Context<'_>) -> Step<()> {
+        // SAFETY: the contract; the reference ends before the thread runs.
+        let (machine, thread) = match unsafe { &mut *this }.begin() {
+            Ok(begun) => begun,
+            Err(step) => return step,
+        };
+        // SAFETY: the machine is in its box, and the thread in the one of its task.
+        let halt = unsafe { (*machine.as_ptr()).resume(thread.as_ptr(), cx) };
+        // SAFETY: all references have ended: this is the task that has run last, maybe another one.
+        let last = unsafe { cx.resumable::<ScriptTask>().as_mut() };
+        last.halted(halt, cx)
+    }
+}
+
+impl ScriptTask {
+    /// The machine and the thread, if it is to run.
+    #[inline(always)]
+    fn begin(&mut self) -> Result<(NonNull<Machine>, NonNull<Thread>), Step<()>> {
         // SAFETY: alive while this task is in the table: until it has ended.
         let core = unsafe { self.core.as_ref() };
         if core.is_ending() {
             // Cancelled, and so dropped when it parks.
-            return Step::Parked;
+            return Err(Step::Parked);
         }
-        let Some(thread) = &mut self.thread else { return Step::Done(()) };
+        let Some(thread) = &mut self.thread else { return Err(Step::Done(())) };
         if thread.id == ScriptTask::MAIN
             && let Some(stop) = core.stopped()
         {
-            return self.end(Exit::Stopped(stop));
+            return Err(self.end(Exit::Stopped(stop)));
         }
         // SAFETY: by a task.
         let machine = unsafe { core.machine() };
         if !thread.begun && thread.wait.is_cancelled() {
             let message = "the task was cancelled before it began";
             let exception = machine.new_exception(ExceptionClass::Cancelled, message);
-            return self.end(Exit::Thrown(Thrown { exception, backtrace: Vec::new() }));
+            return Err(self.end(Exit::Thrown(Thrown { exception, backtrace: Vec::new() })));
         }
-        match machine.resume(thread, cx) {
+        Ok((NonNull::from(machine), NonNull::from(&mut **thread)))
+    }
+
+    /// The thread, if it is one of these tasks and could go on at once, in the middle of another's run.
+    #[inline(always)]
+    fn next(&self, core: NonNull<Core>) -> Option<NonNull<Thread>> {
+        let thread = self.thread.as_deref()?;
+        let can = self.core == core && (thread.begun || !thread.wait.is_cancelled());
+        // SAFETY: as in `begin`.
+        let ends = thread.id == ScriptTask::MAIN && unsafe { core.as_ref() }.stopped().is_some();
+        (can && !ends).then(|| NonNull::from(thread))
+    }
+
+    #[inline(always)]
+    fn halted(&mut self, halt: Halt, cx: &mut Context<'_>) -> Step<()> {
+        // SAFETY: as in `begin`; by a task.
+        let machine = unsafe { self.core.as_ref().machine() };
+        let Some(thread) = &self.thread else { return Step::Done(()) };
+        match halt {
             Halt::Yielded | Halt::Paused => Step::Yielded,
             Halt::Parked => {
                 let deadline = thread.wait.deadline;
@@ -168,6 +213,24 @@ impl Resumable for ScriptTask {
                 self.end(exit)
             }
         }
+    }
+}
+
+impl Tasks {
+    /// Lets the running task give way to the next one, if that is a task of this machine which can go on
+    /// at once: its thread.
+    #[inline]
+    pub(crate) fn pass_on(&mut self, parks: bool) -> Option<NonNull<Thread>> {
+        let core = self.core_of_tasks();
+        // SAFETY: the context is that of the resume which is under way.
+        let context = unsafe { self.context()?.as_mut() };
+        let mut next = None;
+        context.pass_on(parks, |task: NonNull<ScriptTask>| {
+            // SAFETY: it stands in the queue, and does not run.
+            next = unsafe { task.as_ref() }.next(core);
+            next.is_some()
+        })?;
+        next
     }
 }
 
