@@ -169,6 +169,16 @@ impl RunQueue {
         self.head += 1;
     }
 
+    /// Puts one at the end for which there is room, since one was taken out just now; nothing shuffles.
+    #[inline(always)]
+    pub(crate) fn push_again(&mut self, runnable: Runnable) {
+        debug_assert!(self.len() < self.ring.len() && !self.is_shuffled());
+        let index = self.tail & (self.ring.len() - 1);
+        // SAFETY: masked by the length, a power of two.
+        unsafe { *self.ring.get_unchecked_mut(index) = runnable };
+        self.tail += 1;
+    }
+
     /// Whether a seed shuffles it.
     #[inline(always)]
     pub(crate) fn is_shuffled(&self) -> bool {

@@ -114,6 +114,9 @@ pub(crate) struct Stackless {
     pub(super) phase: Cell<Phase>,
     /// Whether it is a [`Relay`].
     relays: bool,
+    /// Whether it is, and has nothing to be seen to before a turn or after it but its wait: it has polled
+    /// nothing, nor registered with anything, was not cancelled and has not ended.
+    ready: Cell<bool>,
 }
 
 /// What it is parked for besides its registrations, for reports. One word: null for nothing, as it runs;
@@ -152,6 +155,7 @@ impl Stackless {
             timer: Cell::new(None),
             phase: Cell::new(Phase::Fresh),
             relays,
+            ready: Cell::new(relays),
         }
     }
 
@@ -169,23 +173,35 @@ impl Stackless {
         Some(waiting)
     }
 
-    /// Whether it is one of those that pass their turn on, and has nothing to be seen to before a turn
-    /// or after it but its wait.
+    /// Whether it passes its turn on, or takes over another's, with its wait alone to be seen to.
     #[inline]
     pub(super) fn can_relay(&self) -> bool {
-        self.relays && self.first.get().is_none() && self.timer.get().is_none()
+        self.ready.get()
+    }
+
+    /// There is something to be seen to when its turn ends, or before the next one.
+    #[inline]
+    pub(super) fn ends_turn_itself(&self) {
+        self.ready.set(false);
     }
 
     /// Ends what is left of the last wait: it is about to be resumed, which answers every unpark
     /// so far.
     #[inline]
-    pub(super) fn wake_up(&self, party: &Party) {
+    pub(super) fn wake_up(&self, task: &Task) {
+        self.end_wait(&task.party);
+        self.each(|registered| registered.polled.set(false));
+        self.ready.set(self.relays && self.first.get().is_none() && !task.is_cancelled());
+    }
+
+    /// [`wake_up`](Self::wake_up), of one that can relay.
+    #[inline]
+    pub(super) fn end_wait(&self, party: &Party) {
         if party.waiter.begun().is_some() {
             self.aim.set(Aim::NOTHING);
             party.waiter.finish();
         }
         party.waiter.take_token();
-        self.each(|registered| registered.polled.set(false));
     }
 
     /// Takes back the wait that this resume has begun, if it has. False: somebody has ended it, so
@@ -259,6 +275,7 @@ impl Stackless {
     /// It is not resumed again: from here on destructors run. Withdraws everything.
     pub(super) fn begin_to_end(&self) {
         self.phase.set(Phase::Ending);
+        self.ends_turn_itself();
         self.withdraw_all();
     }
 
@@ -375,6 +392,7 @@ impl<'a> Context<'a> {
             return Poll::Ready(());
         }
         self.waits.until = self.waits.until.min(until);
+        self.stackless().ends_turn_itself();
         Poll::Pending
     }
 
@@ -390,9 +408,6 @@ impl<'a> Context<'a> {
         parks: bool,
         fits: impl FnOnce(NonNull<R>) -> bool,
     ) -> Option<NonNull<R>> {
-        if self.waits.joins.is_some() || !self.waits.until.is_far_future() {
-            return None;
-        }
         let carrier = Carrier::current()?;
         let next = carrier.next_to_relay(self.task)?;
         // SAFETY: it relays, and so is of the one type that does.
@@ -433,6 +448,7 @@ impl<'a> Context<'a> {
     pub(crate) fn note_join(&mut self, task: *const Task, pending: bool) {
         if pending {
             self.waits.joins = Some(task);
+            self.stackless().ends_turn_itself();
         } else if self.waits.joins.is_some_and(|noted| ptr::eq(noted, task)) {
             self.waits.joins = None;
         }
@@ -466,6 +482,7 @@ impl<'a> Context<'a> {
         kind: usize,
     ) -> Registration<P> {
         let stackless = self.stackless();
+        stackless.ends_turn_itself();
         let entry = Box::new(Entry {
             head: Head {
                 next: Cell::new(stackless.first.get()),

@@ -462,6 +462,9 @@ impl Task {
     pub(crate) fn set_cancelled(&self) {
         // Relaxed: as above; atomic, since a handle elsewhere may set other flags.
         self.flags.fetch_or(CANCELLED, Ordering::Relaxed);
+        if let Some(stackless) = self.stackless() {
+            stackless.ends_turn_itself();
+        }
     }
 
     /// Whether any carrier may take it, or might have.

@@ -26,7 +26,7 @@ impl Carrier {
         if stackless.timer.get().is_some() {
             self.cancel_timer(stackless);
         }
-        stackless.wake_up(&resumed.party);
+        stackless.wake_up(resumed);
         let mut context = TaskContext::new(resumed);
         self.begin_turn(resumed, stackless, Phase::Running);
         // SAFETY: by the runtime, one at a time, and not after its end.
@@ -131,9 +131,6 @@ impl Carrier {
         let (old, new) = (stackless(from), stackless(next));
         let can = old.can_relay()
             && new.can_relay()
-            && new.phase.get() != Phase::Ended
-            && !from.is_cancelled()
-            && !next.is_cancelled()
             // With a seed, who comes next is settled when the running one has its place.
             && !self.queue().is_shuffled()
             && !self.is_poll_due();
@@ -150,16 +147,17 @@ impl Carrier {
     #[inline]
     pub(in crate::sched) unsafe fn relay(&self, from: &Task, parks: bool, next: &Task) {
         let (old, new) = (stackless(from), stackless(next));
+        debug_assert_eq!(old.phase.get(), Phase::Running);
+        old.phase.set(Phase::Begun);
         self.queue().skip();
-        self.end_turn(old);
         // A wait that it has begun is one that this resume gave up again.
-        let queued =
+        let runs =
             if parks { !old.park(from, &Waits::NONE) } else { old.take_back_wait(&from.party) };
-        if queued {
-            self.queue().push(Runnable::resumable(from));
+        if runs {
+            self.queue().push_again(Runnable::resumable(from));
         }
         self.count_tick();
-        new.wake_up(&next.party);
+        new.end_wait(&next.party);
         self.begin_turn(next, new, Phase::Running);
     }
 

@@ -401,14 +401,14 @@ impl Machine {
     fn change_to(&mut self, next: *mut Thread) -> Step {
         self.leave_thread();
         self.thread = next;
+        // SAFETY: it is alive, as its task is, and used by this pointer alone.
+        unsafe { (*next).begun = true };
         if self.last_thrown.is_some() {
             self.last_thrown = None;
         }
         self.origin.exception = 0;
         self.begin_slice();
         self.enter_thread();
-        // SAFETY: it is alive, as its task is, and used by this pointer alone.
-        unsafe { (*next).begun = true };
         self.go_on()
     }
 
