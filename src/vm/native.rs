@@ -74,6 +74,8 @@ pub(crate) enum NativeKind {
     Blocking,
     /// May call back into the script through [`Context::call`].
     Reentrant,
+    /// Gives way, and does nothing else: in a task it is not even called.
+    GivesWay,
 }
 
 /// How a native function ended, if not with a [`Trap`].

@@ -76,10 +76,11 @@ pub(super) fn call(machine: &mut Machine) -> Step {
     }
     // SAFETY: as in `invoke`.
     let native = unsafe { machine.natives.get_unchecked(machine.code().x() as usize) };
-    if native.kind == NativeKind::Reentrant {
-        return machine.in_window(call_here);
+    match native.kind {
+        NativeKind::Reentrant => machine.in_window(call_here),
+        NativeKind::GivesWay if machine.tasks.is_task() => machine.end_call(Outcome::Yield),
+        _ => call_here(machine),
     }
-    call_here(machine)
 }
 
 #[inline(always)]

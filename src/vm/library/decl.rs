@@ -82,7 +82,7 @@ static NATIVES: LazyLock<Vec<Native>> = LazyLock::new(|| {
     natives
 });
 
-use NativeKind::{Blocking, Plain, Reentrant};
+use NativeKind::{Blocking, GivesWay, Plain, Reentrant};
 
 #[rustfmt::skip]
 const TABLE: &[(&str, NativeKind, NativeFn)] = &[
@@ -225,7 +225,7 @@ const TABLE: &[(&str, NativeKind, NativeFn)] = &[
     ("thread.sleep(long)", Plain, thread::sleep_long),
     ("thread.spawn(func<void>) -> Thread", Plain, thread::spawn),
     ("thread.spawn(func<T>) -> Future<T>", Plain, thread::spawn),
-    ("thread.yield()", Plain, thread::give_way),
+    ("thread.yield()", GivesWay, thread::give_way),
     ("Thread.cancel()", Plain, thread::cancel),
     ("Thread.id() -> int", Plain, thread::id),
     ("Thread.isDone() -> bool", Plain, thread::is_done),

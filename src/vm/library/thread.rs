@@ -54,13 +54,10 @@ pub fn spawn(cx: &mut Context<'_>) -> Native {
 
 /// `thread.yield`
 pub fn give_way(cx: &mut Context<'_>) -> Native {
-    if cx.machine().tasks.is_task() { Ok(Outcome::Yield) } else { give_way_inline(cx) }
-}
-
-/// The thread runs on its caller's own stack.
-#[cold]
-#[inline(never)]
-fn give_way_inline(cx: &mut Context<'_>) -> Native {
+    if cx.machine().tasks.is_task() {
+        return Ok(Outcome::Yield);
+    }
+    // The thread runs on its caller's own stack.
     match cx.machine().tasks.others_can_run() {
         true => Err(Trap::NeedsTask),
         false => Ok(Outcome::Done),
@@ -93,9 +90,9 @@ fn settled(
     match future.status() {
         Status::Pending => {
             let waiting = Waiting::on(What::Future, future.queue());
-            // A struct is copied for each who gets it; a join gives nothing.
+            // A struct is copied for each who gets it. Where a join leaves the word nobody reads it.
             let result = cx.types().get(cx.signature().result);
-            let takes = !matches!(result, Type::Struct(_) | Type::Void);
+            let takes = !matches!(result, Type::Struct(_));
             let waiting = if takes { waiting.with(Queue::TAKES, false) } else { waiting };
             cx.park(until.map_or(waiting, |until| waiting.until(until)))?;
             Ok(None)
