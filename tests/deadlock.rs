@@ -36,13 +36,13 @@ const STUCK: &[(&str, Stuck)] = &[
             || {
                 let slot: Rc<RefCell<Option<JoinHandle<()>>>> = Rc::default();
                 let other = slot.clone();
-                let first = thread::Builder::new().name("first").spawn(move || {
+                let first = thread::Builder::new().name("first").spawn_local(move || {
                     let second = other.take().unwrap();
                     second.join().unwrap();
                 });
                 let first = first.unwrap();
                 let second = thread::Builder::new().name("second");
-                *slot.borrow_mut() = Some(second.spawn(|| first.join().unwrap()).unwrap());
+                *slot.borrow_mut() = Some(second.spawn_local(|| first.join().unwrap()).unwrap());
                 thread::park();
             },
             &["waits to join fiber 'first' (id 1)", "waits to join fiber 'second' (id 2)"],
@@ -55,7 +55,7 @@ const STUCK: &[(&str, Stuck)] = &[
                 let slot: Rc<RefCell<Option<JoinHandle<()>>>> = Rc::default();
                 let own = slot.clone();
                 let child = thread::Builder::new().name("narcissus");
-                let child = child.spawn(move || own.take().unwrap().join().unwrap()).unwrap();
+                let child = child.spawn_local(move || own.take().unwrap().join().unwrap()).unwrap();
                 *slot.borrow_mut() = Some(child);
                 thread::park();
             },
@@ -183,9 +183,9 @@ fn a_subset_that_is_stuck_shows_in_the_list_of_fibers() {
         let slot: Rc<RefCell<Option<JoinHandle<()>>>> = Rc::default();
         let other = slot.clone();
         let first = thread::Builder::new().name("first");
-        let first = first.spawn(move || other.take().unwrap().join().unwrap()).unwrap();
+        let first = first.spawn_local(move || other.take().unwrap().join().unwrap()).unwrap();
         let second = thread::Builder::new().name("second");
-        *slot.borrow_mut() = Some(second.spawn(|| first.join().unwrap()).unwrap());
+        *slot.borrow_mut() = Some(second.spawn_local(|| first.join().unwrap()).unwrap());
         // The program as a whole goes on for ever.
         thread::spawn(|| {
             loop {
@@ -208,7 +208,7 @@ fn two_hundred_fibers() -> BTreeMap<u64, &'static str> {
             thread::park_timeout(Duration::from_secs(3_600));
         }),
         ("sleeps", || thread::sleep(Duration::from_secs(3_600))),
-        ("waits to join fiber ", || thread::spawn(thread::park).join().unwrap()),
+        ("waits to join fiber ", || thread::spawn_local(thread::park).join().unwrap()),
         ("waits for 2 fibers of its scope", || {
             thread::scope(|scope| {
                 scope.spawn(thread::park);
@@ -230,7 +230,7 @@ fn two_hundred_fibers() -> BTreeMap<u64, &'static str> {
         }
         for number in 0..25 {
             let builder = thread::Builder::new().name(format!("{state}, {number}"));
-            let child = builder.spawn(wait).unwrap();
+            let child = builder.spawn_local(wait).unwrap();
             expected.insert(child.thread().id().number(), state);
         }
     }
@@ -299,7 +299,7 @@ fn a_wait_during_a_panic_that_only_a_fiber_could_end_aborts_with_a_report() {
     struct Waits;
     impl Drop for Waits {
         fn drop(&mut self) {
-            thread::spawn(|| ()).join().unwrap();
+            thread::spawn_local(|| ()).join().unwrap();
         }
     }
     let test = "a_wait_during_a_panic_that_only_a_fiber_could_end_aborts_with_a_report";

@@ -8,6 +8,9 @@ use child::{is_native, isolated};
 use pirn::stack::{GuardKind, guard_kind};
 use pirn::thread::{self, JoinHandle};
 
+/// Limits and mappings are counted here, of which every further thread has some.
+const ONE_CARRIER: (&str, &str) = ("PIRN_CARRIERS", "1");
+
 /// A fiber that is suspended on a stack of this size.
 fn suspended(size: usize) -> io::Result<JoinHandle<()>> {
     let child = thread::Builder::new().stack_size(size).spawn(thread::park)?;
@@ -58,7 +61,7 @@ fn goes_on(mut children: Vec<JoinHandle<()>>, size: usize) {
 #[test]
 fn an_exhausted_address_space_fails_a_spawn_with_the_limit_and_no_more() {
     let test = "an_exhausted_address_space_fails_a_spawn_with_the_limit_and_no_more";
-    isolated(test, &[], || {
+    isolated(test, &[ONE_CARRIER], || {
         if !is_native() {
             println!("SKIPPED: emulators and sanitizers do not live within RLIMIT_AS");
             return;
@@ -84,7 +87,7 @@ fn an_exhausted_address_space_fails_a_spawn_with_the_limit_and_no_more() {
 #[test]
 fn a_stack_that_never_fits_keeps_nobody_else_from_spawning() {
     let test = "a_stack_that_never_fits_keeps_nobody_else_from_spawning";
-    isolated(test, &[], || {
+    isolated(test, &[ONE_CARRIER], || {
         if !is_native() {
             println!("SKIPPED: emulators and sanitizers do not live within RLIMIT_AS");
             return;
@@ -117,7 +120,7 @@ fn mappings() -> usize {
 #[test]
 fn exhausted_mappings_fail_a_spawn_with_the_limit_and_come_back() {
     let test = "exhausted_mappings_fail_a_spawn_with_the_limit_and_come_back";
-    isolated(test, &[("PIRN_GUARD", "mprotect")], || {
+    isolated(test, &[ONE_CARRIER, ("PIRN_GUARD", "mprotect")], || {
         assert_eq!(guard_kind(), GuardKind::Protected);
         let limit: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count")
             .ok()
@@ -144,7 +147,7 @@ fn exhausted_mappings_fail_a_spawn_with_the_limit_and_come_back() {
 
 /// So many suspended fibers with light guards.
 fn suspended_with_light_guards(test: &str, count: usize) {
-    isolated(test, &[], || {
+    isolated(test, &[ONE_CARRIER], || {
         if guard_kind() != GuardKind::Light || !is_native() {
             println!("SKIPPED: the kernel has no light guards, or the program is not alone");
             return;
@@ -182,7 +185,7 @@ fn a_suspended_fiber_has_two_resident_pages_and_none_at_the_low_end() {
     const FIBERS: usize = 10_000;
     const STACK: usize = 64 << 10;
     let test = "a_suspended_fiber_has_two_resident_pages_and_none_at_the_low_end";
-    isolated(test, &[], || {
+    isolated(test, &[ONE_CARRIER], || {
         if !is_native() {
             println!("SKIPPED: emulators and sanitizers touch memory of their own");
             return;
@@ -195,7 +198,7 @@ fn a_suspended_fiber_has_two_resident_pages_and_none_at_the_low_end() {
                 let places = places.clone();
                 let builder = thread::Builder::new().stack_size(STACK);
                 builder
-                    .spawn(move || {
+                    .spawn_local(move || {
                         let local = std::hint::black_box([0u8; 256]);
                         places.borrow_mut().push((&raw const local).addr());
                         thread::park();

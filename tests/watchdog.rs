@@ -53,8 +53,9 @@ fn two_fibers_and_a_lock(second: fn(&Mutex<u32>)) {
         let lock = Rc::new(Mutex::new(0));
         let other = lock.clone();
         let owner = thread::Builder::new().name("owner");
-        let owner = owner.spawn(move || locks_across_a_yield(&other)).unwrap();
-        let stuck = thread::Builder::new().name("stuck").spawn(move || second(&lock)).unwrap();
+        let owner = owner.spawn_local(move || locks_across_a_yield(&other)).unwrap();
+        let stuck =
+            thread::Builder::new().name("stuck").spawn_local(move || second(&lock)).unwrap();
         stuck.join().unwrap();
         owner.join().unwrap();
     });

@@ -110,6 +110,11 @@ pub use std::thread::{Result, panicking};
 /// take it before it begins; from then on it stays there. What cannot be sent to another thread is
 /// spawned by [`spawn_local`]. Dropping the handle detaches it.
 ///
+/// ```compile_fail,E0277
+/// let count = std::rc::Rc::new(1);
+/// pirn::run(|| pirn::thread::spawn(move || *count).join());
+/// ```
+///
 /// # Panics
 ///
 /// Outside a runtime, and while no stack can be had; [`Builder::spawn`] returns that as an error.
@@ -242,6 +247,11 @@ impl Builder {
     /// to be given back, and from then until one is, `spawn` returns an error for stacks of that size
     /// and more.
     ///
+    /// ```compile_fail,E0277
+    /// let count = std::rc::Rc::new(1);
+    /// pirn::run(|| pirn::thread::Builder::new().spawn(move || *count).map(drop));
+    /// ```
+    ///
     /// # Errors
     ///
     /// Outside a runtime; when the stack size is beyond what an address space holds; and while
@@ -249,8 +259,8 @@ impl Builder {
     #[track_caller]
     pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where
-        F: FnOnce() -> T + 'static,
-        T: 'static,
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
     {
         let request = self.request(None, Location::caller()).movable();
         // SAFETY: F and T are 'static, and may be sent; the handle is made for the T of the task.
