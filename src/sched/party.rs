@@ -42,6 +42,11 @@ impl ThreadId {
         (bits != 0).then_some(ThreadId(bits))
     }
 
+    /// Whether both are fibers of the same runtime, or neither is one.
+    pub(crate) fn is_of_the_same_runtime(self, other: ThreadId) -> bool {
+        self.0 >> NUMBER_BITS == other.0 >> NUMBER_BITS
+    }
+
     /// The number within the runtime, as reports and the debugger show it.
     pub fn number(self) -> u64 {
         self.0 & ((1 << NUMBER_BITS) - 1)

@@ -283,6 +283,20 @@ impl Task {
         }
     }
 
+    /// Whether it waits for something that any thread might do: with a primitive, or as a fiber of another
+    /// runtime that it joins.
+    pub(crate) fn waits_for_anybody(&self) -> bool {
+        match self.waiting() {
+            Some(Waiting::On(_)) => true,
+            // What a task without a stack joins has a reference to it, and counts by that.
+            Some(Waiting::Join(other)) if !self.is_stackless() => {
+                // SAFETY: the one that joins holds the handle, and with it a reference.
+                !unsafe { (*other).party.id }.is_of_the_same_runtime(self.party.id)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether its carrier has taken it in.
     pub(crate) fn is_registered(&self) -> bool {
         self.registered.get() != NO_PLACE

@@ -57,7 +57,7 @@ struct Peer {
 /// Whom of a resting carrier's tasks others might wake.
 #[derive(Default)]
 pub(super) struct Exposed {
-    /// One that waits for a primitive.
+    /// One that waits for a primitive, or for a fiber of another runtime.
     pub(super) surely: bool,
     /// Those that are woken by whoever has a reference, if anybody has. They are alive while their
     /// carrier rests.

@@ -117,7 +117,8 @@ impl Carrier {
     /// Whether some OS thread could still make a task of this carrier runnable.
     ///
     /// It could through a runtime handle, by unparking a parked task whose `Thread` handle exists,
-    /// and through any primitive; but not if it [sleeps for good](foreign).
+    /// through any primitive, and as the carrier of another runtime, of which a fiber is joined here; but
+    /// not if it [sleeps for good](foreign).
     pub(super) fn may_be_woken_from_outside(&self) -> bool {
         // Of the other carriers' tasks nothing is known here.
         if !self.mailbox.is_empty() || self.mate.is_some() {
@@ -125,7 +126,7 @@ impl Carrier {
         }
         let by_somebody = |task: &Task| {
             match task.waiting() {
-                Some(Waiting::On(_)) => true,
+                _ if task.waits_for_anybody() => true,
                 Some(Waiting::Park(_)) => task.has_other_references(),
                 // An unpark resumes it, whatever it waits for.
                 Some(_) if task.is_stackless() => task.has_other_references(),

@@ -217,12 +217,11 @@ impl Carrier {
     /// Sleeps until another thread brings something. If all carriers do, it looks whether any could.
     fn rest(&self, mate: &Mate, team: &Team) {
         let tasks = || self.registry().iter();
-        let on = |task: &Task| matches!(task.waiting(), Some(Waiting::On(_)));
         let by_reference = |task: &&Task| {
             // An unpark resumes a task without a stack, whatever it waits for.
             matches!(task.waiting(), Some(Waiting::Park(_))) || task.is_stackless()
         };
-        let surely = tasks().any(on);
+        let surely = tasks().any(Task::waits_for_anybody);
         let by_reference = if surely {
             Vec::new()
         } else {
