@@ -108,9 +108,15 @@ pub struct Deadlock {
 
 impl Deadlock {
     pub(crate) fn of(carrier: &Carrier) -> Self {
-        // The same rule as for panics: backtraces if RUST_BACKTRACE asks for them.
-        let wanted = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
-        let fibers = list_from_loop(carrier, wanted);
+        Deadlock::among(list_from_loop(carrier, wants_backtraces()))
+    }
+
+    /// Of one carrier, even if there are several.
+    pub(crate) fn of_one(carrier: &Carrier) -> Self {
+        Deadlock::among(in_order(list_own(carrier, wants_backtraces())))
+    }
+
+    fn among(fibers: Vec<FiberReport>) -> Self {
         Deadlock { cycles: cycles(&fibers), fibers }
     }
 
@@ -158,6 +164,11 @@ impl fmt::Display for Deadlock {
 }
 
 impl Error for Deadlock {}
+
+/// The same rule as for panics: backtraces if `RUST_BACKTRACE` asks for them.
+fn wants_backtraces() -> bool {
+    std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0")
+}
 
 /// The fibers that wait for one another in cycles, and those that wait for them; `None`: there are
 /// none.

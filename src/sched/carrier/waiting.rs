@@ -65,7 +65,8 @@ impl Carrier {
             // The panic count is the thread's: nobody else may run here now. Wait in place.
             self.check_fork();
             fiber_ref.waiting.set(waiting);
-            if limit.is_none() && !self.may_be_woken_from_outside() {
+            let alone = || self.needs_this_carrier(waiting) || !self.may_be_woken_from_outside();
+            if limit.is_none() && alone() {
                 self.stuck_in_place(task);
             }
             match (limit, self.virtual_now.get()) {
@@ -95,6 +96,16 @@ impl Carrier {
         fiber_ref.waiting.set(Waiting::Nothing);
         if let Some(timer) = fiber_ref.timer.take() {
             self.timers().cancel(timer);
+        }
+    }
+
+    /// Whether only fibers of this carrier can end such a wait.
+    fn needs_this_carrier(&self, waiting: Waiting) -> bool {
+        match waiting {
+            // SAFETY: the one that joins holds the handle, and with it a reference.
+            Waiting::Join(task) => unsafe { (*task).party.is_at_home(self.mailbox) },
+            Waiting::Scope(_) => true,
+            _ => false,
         }
     }
 
@@ -159,7 +170,8 @@ impl Carrier {
         eprintln!(
             "pirn: deadlock: {name} waits while a panic unwinds it; meanwhile nothing else can run \
              on its carrier, and nobody else can wake it: aborting\n{}",
-            Deadlock::of(self)
+            // Of this carrier alone: the others may never answer.
+            Deadlock::of_one(self)
         );
         process::abort();
     }
