@@ -390,7 +390,10 @@ impl Carrier {
             self.poll_interval.set(interval.clamp(1, MAX_POLL_INTERVAL.into()) as u32);
             self.last_poll.set(now);
         }
-        self.budget.store(self.poll_interval.get(), Ordering::Relaxed);
+        // When the end has come every tick polls, and so sets aside what has become runnable since: who
+        // yields for ever is not resumed for ever.
+        let budget = if self.main_ended.get() { 1 } else { self.poll_interval.get() };
+        self.budget.store(budget, Ordering::Relaxed);
     }
 
     fn take_mail(&self) {
