@@ -80,7 +80,7 @@ fn senders_are_served_first_come_first_served() {
             let (sender, receiver) = channel::bounded(capacity);
             for number in 0..8 {
                 let sender = sender.clone();
-                thread::spawn(move || sender.send(number).unwrap());
+                thread::spawn_local(move || sender.send(number).unwrap());
             }
             thread::yield_now();
             assert_eq!(receiver.len(), capacity);

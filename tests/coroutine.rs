@@ -388,7 +388,7 @@ fn bodies_never_change_their_os_thread_so_they_may_keep_what_belongs_to_it() {
     pirn::run(|| {
         let fibers: Vec<_> = (0..200)
             .map(|_| {
-                thread::spawn(|| {
+                thread::spawn_local(|| {
                     let (own, id) = (OWN.with(Rc::clone), std::thread::current().id());
                     let mut coroutine = Coroutine::new(move |s: &Suspender<(), ()>, ()| {
                         for _ in 0..50 {

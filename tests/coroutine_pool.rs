@@ -31,7 +31,7 @@ fn runtimes_on_many_threads_never_share_a_stack() {
                 pirn::run(|| {
                     for number in 0..tasks {
                         let number = owner << 32 | number;
-                        let fiber = thread::spawn(move || stamps(number, thread::yield_now));
+                        let fiber = thread::spawn_local(move || stamps(number, thread::yield_now));
                         let mut coroutine = Coroutine::new(move |s: &Suspender<(), ()>, ()| {
                             stamps(number, || s.suspend(()));
                         });

@@ -44,7 +44,7 @@ const GONE: &str = "the fiber-local value is being dropped or has been dropped";
 fn values_go_in_the_opposite_order_of_their_first_use_however_the_fiber_ends() {
     for end in [|| (), || panic::resume_unwind(Box::new(()))] {
         pirn::run(move || {
-            let fiber = thread::spawn(move || {
+            let fiber = thread::spawn_local(move || {
                 A.with(|_| ());
                 B.with(|_| ());
                 thread::yield_now();
@@ -61,7 +61,7 @@ fn values_go_in_the_opposite_order_of_their_first_use_however_the_fiber_ends() {
 #[test]
 fn values_go_when_the_runtime_ends_their_fiber() {
     pirn::run(|| {
-        thread::spawn(|| {
+        thread::spawn_local(|| {
             B.with(|_| ());
             A.with(|_| ());
             thread::park();
@@ -84,7 +84,7 @@ fn a_value_that_is_being_dropped_or_gone_is_an_error_and_no_crash() {
         }
     }
     pirn::thread_local!(static LATE: Late = Late);
-    pirn::run(|| thread::spawn(|| LATE.with(|_| ())).join().unwrap());
+    pirn::run(|| thread::spawn_local(|| LATE.with(|_| ())).join().unwrap());
     assert_eq!(logged(), [format!("cannot access a fiber-local: {GONE}")]);
 }
 
@@ -94,7 +94,7 @@ fn a_destructor_may_make_a_value_of_another_key_wait_and_spawn() {
     impl Drop for Busy {
         fn drop(&mut self) {
             thread::yield_now();
-            let child = thread::spawn(|| log("child"));
+            let child = thread::spawn_local(|| log("child"));
             child.join().unwrap();
             NAME.with_borrow(|name| log(format!("made: {name}")));
         }
@@ -113,7 +113,7 @@ fn a_destructor_may_make_a_value_of_another_key_wait_and_spawn() {
         };
         static LAST: Last = Last;
     }
-    pirn::run(|| thread::spawn(|| BUSY.with(|_| ())).join().unwrap());
+    pirn::run(|| thread::spawn_local(|| BUSY.with(|_| ())).join().unwrap());
     assert_eq!(logged(), ["child", "made: weft", "last"]);
 }
 
@@ -128,7 +128,7 @@ fn an_initialiser_may_wait_and_runs_once_for_each_fiber() {
     }
     pirn::run(|| {
         let fibers = [0; 3].map(|_| {
-            thread::spawn(|| {
+            thread::spawn_local(|| {
                 let id = thread::current().id().number();
                 assert!((0..3).all(|_| NUMBER.with(|&number| number == id)));
             })
@@ -148,7 +148,7 @@ fn the_carriers_own_thread_locals_outlive_its_fibers() {
     }
     std::thread_local!(static OWN: Counts = const { Counts });
     pirn::run(|| {
-        thread::spawn(|| OWN.with(|_| ())).join().unwrap();
+        thread::spawn_local(|| OWN.with(|_| ())).join().unwrap();
         assert_eq!(logged().len(), 0);
     });
     OWN.with(|_| ());
@@ -196,12 +196,12 @@ fn current() -> Option<&'static str> {
 #[test]
 fn guards_on_a_fiber_local_stack_are_seen_by_their_own_fiber_only() {
     pirn::run(|| {
-        let first = thread::spawn(|| {
+        let first = thread::spawn_local(|| {
             let _span = Span::enter("first");
             thread::yield_now();
             assert_eq!(current(), Some("first"));
         });
-        let second = thread::spawn(|| {
+        let second = thread::spawn_local(|| {
             assert_eq!(current(), None);
             let _span = Span::enter("second");
             // The first one leaves before us.
@@ -219,7 +219,7 @@ fn coroutine_and_thread_scopes_may_be_left_in_the_opposite_order_of_entering() {
     use pirn::coroutine;
     pirn::run(|| {
         let fiber = |yields: usize| {
-            thread::spawn(move || {
+            thread::spawn_local(move || {
                 coroutine::scope(|scope| {
                     let mut inner = scope.coroutine(|s: &Suspender<(), usize>, ()| {
                         thread::scope(|fibers| _ = fibers.spawn(thread::yield_now));

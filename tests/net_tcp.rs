@@ -1147,7 +1147,7 @@ fn a_thousand_connections_leave_no_descriptor_behind() {
             let warm = descriptors();
             for _ in 0..1_000 {
                 let (one, two) = tcp_pair();
-                let echo = thread::spawn(move || io::copy(&mut &two, &mut &two).unwrap());
+                let echo = thread::spawn_local(move || io::copy(&mut &two, &mut &two).unwrap());
                 thread::yield_now();
                 (&one).write_all(b"x").unwrap();
                 (&one).read_exact(&mut [0]).unwrap();

@@ -100,7 +100,7 @@ fn a_wait_during_a_panic_that_only_a_fiber_of_the_carrier_could_end_aborts_with_
         pirn::run(|| {
             let panicking = thread::Builder::new().name("stuck").spawn(|| {
                 // It cannot begin before we wait.
-                let mut other = Some(thread::spawn(|| ()));
+                let mut other = Some(thread::spawn_local(|| ()));
                 let _guard = AtDrop(|| _ = other.take().unwrap().join());
                 panic!("torn");
             });
@@ -276,7 +276,7 @@ fn a_panic_in_a_coroutine_of_a_fiber_is_printed_once_with_name_and_carrier() {
     let test = "a_panic_in_a_coroutine_of_a_fiber_is_printed_once_with_name_and_carrier";
     let stderr = fate::succeeds(test, || {
         pirn::run(|| {
-            let fiber = thread::Builder::new().name("weaver").spawn(|| {
+            let fiber = thread::Builder::new().name("weaver").spawn_local(|| {
                 coroutine::scope(|scope| {
                     let mut coroutine =
                         scope.coroutine(|_: &Suspender<(), ()>, ()| -> () { panic!("torn weft") });

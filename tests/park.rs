@@ -302,7 +302,9 @@ fn unparks_from_outside(times: u64) {
     // The number of the last unpark that is over, and how long after the start that was, in ns.
     let done = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
     let origin = Instant::now();
-    pirn::run(|| {
+    // Whose sleeps are counted, and nobody else's.
+    let runtime = pirn::Builder::new().carriers(1).build().unwrap();
+    let ended = runtime.run(|| {
         let me = thread::current();
         let (count, acknowledged, over) = (sent.clone(), seen.clone(), done.clone());
         let waker = std::thread::spawn(move || {
@@ -338,6 +340,7 @@ fn unparks_from_outside(times: u64) {
         }
         waker.join().unwrap();
     });
+    ended.unwrap();
 }
 
 #[test]

@@ -383,7 +383,7 @@ fn a_mutex_is_handed_over_among_both_kinds_in_order() {
                     Step::Done(())
                 }))
             } else {
-                thread::spawn(move || mutex.lock().unwrap().push(number))
+                thread::spawn_local(move || mutex.lock().unwrap().push(number))
             });
         }
         thread::yield_now();

@@ -13,12 +13,17 @@ use std::task::{Context, Wake, Waker};
 use child::{LEAKS, child, is_native, isolated};
 use pirn::thread::{self, Cancelled, Thread};
 use pirn::time::{Duration, Instant};
-use pirn::{Runtime, Stats};
+use pirn::{Builder, Runtime, Stats};
 
 const MS: Duration = Duration::from_millis(1);
 
 /// What takes longer hangs: everything here that is slower on purpose takes an hour.
 const SOON: Duration = Duration::from_secs(600);
+
+/// A runtime with one carrier, whatever the environment says.
+fn with_one_carrier() -> Runtime {
+    Builder::new().carriers(1).build().unwrap()
+}
 
 /// The message of a caught panic.
 fn message(payload: &(dyn std::any::Any + Send)) -> &str {
@@ -131,7 +136,7 @@ fn runtimes_on_several_os_threads_do_not_meet() {
                     all_started.wait();
                     for round in 0..rounds {
                         let ended = ended.clone();
-                        let child = thread::spawn(move || {
+                        let child = thread::spawn_local(move || {
                             // If two fibers ever shared a stack, one would find the other's mark.
                             let mark = std::hint::black_box([stamp * 1_000_000 + round; 16]);
                             thread::yield_now();
@@ -235,7 +240,7 @@ fn a_fiber_that_catches_every_unwind_is_reported_and_given_up() {
 
 #[test]
 fn a_handle_outlives_its_runtime_and_then_cancels() {
-    let runtime = Runtime::new().unwrap();
+    let runtime = with_one_carrier();
     let handle = runtime.handle();
     let before = handle.spawn(|| 5);
     let never = handle.spawn(thread::park);
@@ -410,7 +415,8 @@ const YOUNG: Duration = Duration::from_millis(400);
 /// An OS thread spawns fibers on an otherwise idle runtime, so many, after gaps of up to 200 µs; each
 /// must wake the carrier.
 fn spawns_from_outside(times: u64) {
-    let runtime = Runtime::new().unwrap();
+    // Whose sleeps are counted, and nobody else's.
+    let runtime = with_one_carrier();
     let handle = runtime.handle();
     let main = Arc::new(OnceLock::new());
     let spawner = std::thread::spawn({
@@ -558,7 +564,7 @@ fn an_idle_runtime_sleeps_in_the_kernel() {
 
 #[test]
 fn a_runtime_counts_what_it_does() {
-    let runtime = Runtime::new().unwrap();
+    let runtime = with_one_carrier();
     let handle = runtime.handle();
     assert_eq!(pirn::stats(), None);
     let inside = runtime.run(|| {

@@ -142,7 +142,7 @@ fn of_arms_that_are_ready_each_gets_its_share() {
         let mut wins = [0; 3];
         for _ in 0..ROUNDS {
             let _ = sender.try_send(());
-            let mut children = [(); 2].map(|()| Some(thread::spawn(|| ())));
+            let mut children = [(); 2].map(|()| Some(thread::spawn_local(|| ())));
             thread::yield_now();
             let [first, second] = &mut children;
             let winner = select! {

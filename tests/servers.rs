@@ -16,8 +16,10 @@ struct Server {
 
 impl Server {
     fn start(name: &str) -> Server {
-        let mut child =
-            child::example(name).arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = child::example(name);
+        // One carrier, whatever this test runs with: each has descriptors of its own, when it needs them.
+        command.env("PIRN_CARRIERS", "1").arg("127.0.0.1:0").stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();

@@ -58,7 +58,8 @@ fn fibers_and_script_tasks_stand_in_one_queue() {
     let received = order.clone();
     let listen = move |channel: Channel<i32>| {
         let received = received.clone();
-        pirn::thread::spawn(move || {
+        // On the carrier of the machine, so that the order is settled.
+        pirn::thread::spawn_local(move || {
             let value = channel.recv().unwrap();
             received.lock().unwrap().push(("fiber", value));
         });
