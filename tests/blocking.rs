@@ -153,7 +153,7 @@ fn a_cancelled_fiber_is_unwound_and_its_job_dropped_or_left_to_end() {
             let (begun, begins) = mpsc::channel();
             let (finish, gate) = mpsc::channel::<()>();
             let counted = Counted(dropped.clone());
-            let begun_with = thread::spawn(move || {
+            let begun_with = thread::spawn_local(move || {
                 blocking(move || {
                     begun.send(()).unwrap();
                     gate.recv().unwrap();
@@ -163,7 +163,7 @@ fn a_cancelled_fiber_is_unwound_and_its_job_dropped_or_left_to_end() {
             thread::yield_now();
             begins.recv().unwrap();
             let counted = Counted(dropped.clone());
-            let queued = thread::spawn(move || blocking(move || drop(counted)));
+            let queued = thread::spawn_local(move || blocking(move || drop(counted)));
             thread::yield_now();
             assert_eq!(blocking::stats().queued, 1);
 
@@ -180,7 +180,7 @@ fn a_cancelled_fiber_is_unwound_and_its_job_dropped_or_left_to_end() {
             assert_eq!(dropped.load(Ordering::SeqCst), 2);
 
             // A fiber that is cancelled already does not even ask.
-            let late = thread::spawn(move || {
+            let late = thread::spawn_local(move || {
                 thread::yield_now();
                 blocking(|| unreachable!("the fiber was cancelled"));
             });
