@@ -115,6 +115,30 @@ fn fibers_that_wake_one_another_for_ever_end_with_main() {
 }
 
 #[test]
+fn a_fiber_that_was_woken_just_before_the_end_and_gives_way_is_unwound() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let woken = Arc::new(AtomicUsize::new(0));
+    runtime(2)
+        .run(|| {
+            let (sender, receiver) = channel::bounded(1);
+            let (held, woken) = (Counted::new(&alive), woken.clone());
+            thread::spawn_local(move || {
+                let _held = held;
+                receiver.recv().unwrap();
+                woken.fetch_add(1, Ordering::SeqCst);
+                loop {
+                    thread::yield_now();
+                }
+            });
+            thread::yield_now();
+            sender.send(()).unwrap();
+        })
+        .unwrap();
+    assert_eq!(woken.load(Ordering::SeqCst), 1, "it goes on to where it gives way");
+    assert_eq!(alive.load(Ordering::SeqCst), 0);
+}
+
+#[test]
 fn main_ends_while_others_steal_and_spawn() {
     for round in 0..rounds(200) {
         let alive = Arc::new(AtomicUsize::new(0));

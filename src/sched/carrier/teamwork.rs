@@ -100,6 +100,10 @@ impl Carrier {
     #[cold]
     pub(super) fn yield_in_team(&self, fiber: *mut Fiber) -> bool {
         let Some((mate, team)) = self.mate_and_team() else { return false };
+        if self.closing.get() {
+            // It is dispatched once, to be unwound: nobody would come back to it.
+            return false;
+        }
         if self.main_ended.get() {
             self.queue().push(Runnable::started(fiber));
             // SAFETY: it is queued.
