@@ -109,7 +109,7 @@ fn time_limits_and_cancellation_hold_for_unix_sockets() {
         assert_eq!((&one).write_all(&vec![0; 9 << 20]).unwrap_err().kind(), ErrorKind::WouldBlock);
         let listener = UnixListener::bind(dir.path("nobody")).unwrap();
         assert!(time::timeout(HOUR, || listener.accept()).is_err());
-        let acceptor = thread::spawn_local(move || listener.accept().map(drop));
+        let acceptor = thread::spawn(move || listener.accept().map(drop));
         thread::yield_now();
         acceptor.cancel();
         assert!(acceptor.join().is_err());
@@ -218,7 +218,7 @@ fn reports_name_unix_sockets_by_their_paths() {
     pirn::run(|| {
         let path = dir.path("listener");
         let listener = UnixListener::bind(&path).unwrap();
-        let acceptor = thread::spawn(move || listener.accept().map(drop));
+        let acceptor = thread::spawn_local(move || listener.accept().map(drop));
         let (one, two) = UnixStream::pair().unwrap();
         let reader = thread::spawn_local(move || (&one).read(&mut [0; 8]));
         thread::yield_now();
