@@ -102,6 +102,29 @@ fn a_script_that_never_waits_ends_with_main() {
 }
 
 #[test]
+fn a_script_that_never_waits_is_cancelled_from_elsewhere() {
+    // Its fiber runs alone on its carrier, and so never gives way.
+    for body in ["n += 1;", "n += 1; thread.yield();"] {
+        let source = format!(
+            "import thread; int main() {{ long n = 0; while (true) {{ {body} }} return 0; }}"
+        );
+        let program = compile(&source).unwrap();
+        runtime(2)
+            .run(|| {
+                let (begin, begun) = mpsc::channel();
+                let script = thread::spawn(move || {
+                    begin.send(()).unwrap();
+                    drop(Vm::new(&program).unwrap().call::<i32>("main", ()));
+                });
+                begun.recv().unwrap();
+                script.cancel();
+                assert!(script.join().unwrap_err().is::<Cancelled>());
+            })
+            .unwrap();
+    }
+}
+
+#[test]
 fn fibers_that_wake_one_another_for_ever_end_with_main() {
     end_while_others(|_| {
         let (ping, pings) = channel::rendezvous::<u32>();

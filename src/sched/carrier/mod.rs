@@ -59,6 +59,7 @@ use super::queue::{Kind, RunQueue, Runnable};
 use super::reactor::{self, Reactor, Watch};
 use super::registry::Registry;
 use super::runtime::Shared;
+use super::stats::Outstanding;
 use super::task::Task;
 use super::timer::{TimerKey, Timers};
 use super::wait::{Epoch, Manner, Outcome};
@@ -339,11 +340,11 @@ impl Carrier {
         self.budget.store(self.budget.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
-    /// Whether another task could run, asked by one that runs on. Counts as a switch would, so that
-    /// whoever asks instead of switching keeps neither mail nor timers waiting.
+    /// Whether another task could run, asked by one that runs on; or the asking fiber may not go on. Counts
+    /// as a switch would, so that whoever asks instead of switching keeps neither mail nor timers waiting.
     pub(crate) fn others_can_run(&self) -> bool {
         self.tick();
-        !self.queue().is_empty() || self.is_wanted_on_loop()
+        !self.queue().is_empty() || self.is_wanted_on_loop() || self.is_called_off()
     }
 
     /// [`others_can_run`](Self::others_can_run), after a look at mail, descriptors and timers.
@@ -507,6 +508,17 @@ impl Carrier {
             self.queue().push(Runnable::fresh(task.as_ptr()));
         }
         true
+    }
+
+    /// What this carrier has under way.
+    pub(crate) fn outstanding(&self) -> Outstanding {
+        let waits = |task: &&Task| task.party.waiter.parked_epoch().is_some();
+        Outstanding {
+            tasks: self.registry().iter().count(),
+            waits: self.registry().iter().filter(waits).count(),
+            timers: self.timers().len(),
+            descriptors: self.watch().map_or(0, |watch| watch.reactor.registered()),
+        }
     }
 
     /// Whether a task waits for a stack.

@@ -30,13 +30,21 @@ impl Carrier {
     #[inline(always)]
     fn check_called_off(&self, fiber: *mut Fiber) {
         // SAFETY: the running fiber is alive.
-        let fiber = unsafe { &*fiber };
-        if self.closing.get()
-            || fiber.interrupts.get() != 0
-                && fiber.allowance(Instant::FAR_FUTURE, || self.now()).is_none()
-        {
+        if self.calls_off(unsafe { &*fiber }) {
             self.unwind();
         }
+    }
+
+    /// Whether a fiber runs whose next wait, or yield, unwinds it.
+    pub(super) fn is_called_off(&self) -> bool {
+        self.current_fiber().is_some_and(|fiber| self.calls_off(fiber))
+    }
+
+    #[inline(always)]
+    fn calls_off(&self, fiber: &Fiber) -> bool {
+        self.closing.get()
+            || fiber.interrupts.get() != 0
+                && fiber.allowance(Instant::FAR_FUTURE, || self.now()).is_none()
     }
 
     /// Waits until the epoch, begun by the running task, is claimed.
