@@ -29,5 +29,6 @@ pub use block_on::block_on;
 pub use blocking::blocking;
 pub use explore::explore;
 pub use sched::{
-    Builder, Deadlock, FiberReport, Handle, Runtime, Stats, fibers, find_deadlock, run, stats,
+    Builder, Deadlock, FiberReport, Handle, Outstanding, Runtime, Stats, fibers, find_deadlock,
+    outstanding, run, stats,
 };

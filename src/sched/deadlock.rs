@@ -204,19 +204,27 @@ pub(crate) fn partial(carrier: &Carrier) -> Option<Deadlock> {
 /// several carriers, only those of that one. Those that no carrier has taken are left out.
 pub(crate) fn list(carrier: &Carrier, backtraces: bool) -> Vec<FiberReport> {
     let mut fibers = list_own(carrier, backtraces);
-    if let Some(team) = carrier.shared.team()
-        && carrier.current_fiber().is_some()
-    {
-        let ask = |mailbox| {
-            let lister =
-                task::from_fn(move |_: &mut Context<'_>| Step::Done(list_here(backtraces)));
-            spawn::send_stackless(&carrier.shared, mailbox, lister)
-        };
-        let others: Vec<_> = team.mailboxes_of_others(carrier.number()).map(ask).collect();
-        // One that closes has none any more.
-        fibers.extend(others.into_iter().flat_map(|other| other.join().unwrap_or_default()));
-    }
+    fibers.extend(ask_others(carrier, move || list_here(backtraces)).into_iter().flatten());
     in_order(fibers)
+}
+
+/// What the other carriers answer, each by a task without a stack that runs there; on a fiber. From a
+/// loop nobody is asked.
+pub(super) fn ask_others<T: Send + 'static>(
+    carrier: &Carrier,
+    answer: impl Fn() -> T + Clone + Send + 'static,
+) -> Vec<T> {
+    let Some(team) = carrier.shared.team().filter(|_| carrier.current_fiber().is_some()) else {
+        return Vec::new();
+    };
+    let ask = |mailbox| {
+        let answer = answer.clone();
+        let asked = task::from_fn(move |_: &mut Context<'_>| Step::Done(answer()));
+        spawn::send_stackless(&carrier.shared, mailbox, asked)
+    };
+    let others: Vec<_> = team.mailboxes_of_others(carrier.number()).map(ask).collect();
+    // One that closes does not answer any more.
+    others.into_iter().filter_map(|other| other.join().ok()).collect()
 }
 
 /// [`list`], of all carriers, by the loop of the first when all others rest.

@@ -62,7 +62,7 @@ pub(crate) use mailbox::Mailbox;
 pub(crate) use resource::{Resource, ResourceKind};
 pub use runtime::{Builder, Handle, Runtime, run};
 pub(crate) use runtime::{Errand, Shared as SharedRuntime};
-pub use stats::{Stats, stats};
+pub use stats::{Outstanding, Stats, outstanding, stats};
 pub use task::Cancelled;
 pub(crate) use task::{Task, drop_quietly};
 

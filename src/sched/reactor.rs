@@ -192,8 +192,14 @@ impl Reactor {
     /// Whether any descriptor is registered.
     #[inline]
     pub(super) fn is_used(&self) -> bool {
+        self.registered() > 0
+    }
+
+    /// How many descriptors are registered.
+    #[inline]
+    pub(super) fn registered(&self) -> usize {
         // Relaxed: the carrier sees what it has registered itself.
-        self.registered.load(Ordering::Relaxed) > 0
+        self.registered.load(Ordering::Relaxed)
     }
 
     /// Watches a descriptor of a source. If it is ready already, that is the first event.

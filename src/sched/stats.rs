@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::carrier::Carrier;
+use super::deadlock::ask_others;
 use super::mailbox::Slept;
 
 /// What a runtime has done so far, as it counts it itself: unlike processor time and the kernel's
@@ -105,6 +106,67 @@ impl Counters {
 fn increment(count: &AtomicU64) {
     // Relaxed: each count has one writer.
     count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
+}
+
+/// What a runtime has under way at the moment: what its tasks have begun and not ended.
+///
+/// With nothing but the main fiber left that is one task, and otherwise nothing. What remains where
+/// it should not has been leaked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outstanding {
+    /// Fibers and tasks without a stack that have not ended, the asking one included. Those that no
+    /// carrier has taken yet are left out.
+    pub tasks: usize,
+    /// Those of them that wait for something.
+    pub waits: usize,
+    /// Entries in the heaps of deadlines.
+    pub timers: usize,
+    /// Descriptors that a carrier watches; one that several watch counts for each.
+    pub descriptors: usize,
+}
+
+impl Outstanding {
+    fn of(carrier: &Carrier) -> Outstanding {
+        let mut own = carrier.outstanding();
+        // Not whoever asks on behalf of another carrier.
+        own.tasks -= usize::from(carrier.current_fiber().is_none());
+        own
+    }
+
+    fn add(self, other: Outstanding) -> Outstanding {
+        Outstanding {
+            tasks: self.tasks + other.tasks,
+            waits: self.waits + other.waits,
+            timers: self.timers + other.timers,
+            descriptors: self.descriptors + other.descriptors,
+        }
+    }
+}
+
+/// What the calling fiber's runtime has under way; `None` elsewhere than on a fiber.
+///
+/// With [several carriers](crate::Builder::carriers) each is asked in turn, and what they answer need
+/// not be true at the same time.
+///
+/// ```
+/// use pirn::thread;
+///
+/// pirn::run(|| {
+///     let sleeper = thread::spawn_local(|| thread::sleep(std::time::Duration::MAX));
+///     thread::yield_now();
+///     assert_eq!(pirn::outstanding().unwrap().waits, 1);
+///     sleeper.cancel();
+///     let _ = sleeper.join();
+///     let left = pirn::outstanding().unwrap();
+///     assert_eq!((left.tasks, left.waits, left.timers), (1, 0, 0));
+/// });
+/// ```
+pub fn outstanding() -> Option<Outstanding> {
+    let carrier = Carrier::current().filter(|carrier| carrier.current_fiber().is_some())?;
+    let here = || Carrier::current().map(Outstanding::of).unwrap_or_default();
+    let others = ask_others(carrier, here);
+    Some(others.into_iter().fold(Outstanding::of(carrier), Outstanding::add))
 }
 
 /// What the calling fiber's runtime has done so far; `None` outside a runtime.
