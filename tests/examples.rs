@@ -52,6 +52,16 @@ fn fibers_use_the_sockets_and_timers_of_tokio_beside_their_own() {
 }
 
 #[test]
+fn everything_balances_after_a_short_soak_on_one_carrier_and_on_several() {
+    for carriers in ["1", "4"] {
+        let output = example("soak", &["--rounds", "2", "--seed", "7", "--carriers", carriers]);
+        let text = stdout(&output);
+        assert!(text.contains("8 rounds") && text.contains("everything balances"), "{text}");
+    }
+    assert_eq!(example("soak", &["--forever", "1"]).status.code(), Some(2));
+}
+
+#[test]
 fn a_few_thousand_fibers_keep_their_locals_through_a_suspension() {
     let text = stdout(&example("million", &["3000"]));
     assert!(text.contains("3000 fibers are suspended"), "{text}");
