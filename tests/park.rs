@@ -132,7 +132,7 @@ const OTHER_WAITS: [Wait; 8] = [
 fn an_unpark_disturbs_no_other_wait_and_is_kept_through_it() {
     pirn::run(|| {
         for (name, wait) in OTHER_WAITS {
-            let child = thread::spawn(move || {
+            let child = thread::spawn_local(move || {
                 assert!(wait(), "{name} was disturbed");
                 assert!(!parking_gives_way(), "{name} has eaten the token");
                 assert!(parking_gives_way());

@@ -95,12 +95,12 @@ fn a_select_that_came_too_late_goes_on_waiting() {
         let reader = Arc::new(reader);
         let (send, receive) = channel::bounded(1);
         // Both are woken by the same edge, and this one is first: it takes all there is.
-        let quick = thread::spawn({
+        let quick = thread::spawn_local({
             let reader = reader.clone();
             move || (&*reader).read(&mut [0; 10]).unwrap()
         });
         thread::yield_now();
-        let slow = thread::spawn({
+        let slow = thread::spawn_local({
             let reader = reader.clone();
             move || {
                 select! {

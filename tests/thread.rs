@@ -127,7 +127,7 @@ fn ids_are_unique_and_count_in_the_order_of_spawns() {
 #[test]
 fn is_finished_is_true_once_join_would_not_wait() {
     pirn::run(|| {
-        let child = thread::spawn(thread::yield_now);
+        let child = thread::spawn_local(thread::yield_now);
         assert!(!child.is_finished());
         thread::yield_now();
         assert!(!child.is_finished());
