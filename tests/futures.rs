@@ -279,7 +279,7 @@ fn the_waker_of_the_last_poll_is_the_one_that_is_called() {
     assert_eq!(poll(&mut receives, &old_waker), Poll::Ready(Ok(2)));
 
     pirn::run(|| {
-        let mut joins = thread::spawn(|| 3).into_future();
+        let mut joins = thread::spawn_local(|| 3).into_future();
         assert!(poll(&mut joins, &old_waker).is_pending());
         assert!(poll(&mut joins, &new_waker).is_pending());
         thread::yield_now();
