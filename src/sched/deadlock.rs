@@ -312,7 +312,7 @@ fn report(carrier: &Carrier, task: &Task, backtrace: bool) -> FiberReport {
     FiberReport {
         id: task.party.id,
         description,
-        name: task.party.name.as_deref().map(String::from),
+        name: task.party.name().map(String::from),
         spawned_at: task.spawned_at,
         state: state(carrier, task),
         wait: task.party.waiter.parked_epoch(),

@@ -6,7 +6,7 @@
 //! debugger asks for.
 //!
 //! ```text
-//!   PIRN_DEBUG ──► Carrier ──► registry: Vec ──► Task ──► id, name, Location of its spawn
+//!   PIRN_DEBUG ──► Carrier ──► registry: Vec ──► Task ──► id, box with name, Location of its spawn
 //!                    │ current                     │ fiber (null: has not begun)
 //!                    ▼                             ▼
 //!                  Fiber                         Fiber ──► context: sp, base, frame, pc; waiting
@@ -106,7 +106,7 @@ pub(crate) struct Table {
 #[used]
 pub(crate) static PIRN_DEBUG: Table = Table {
     magic: *b"pirn-gdb",
-    version: 1,
+    version: 2,
     coroutine_entry: pirn_coroutine_entry,
     offsets: Offsets {
         carrier_current: offset_of!(Carrier, current),
@@ -200,7 +200,7 @@ impl Found {
             tasks.resize(len, ptr::null());
             tasks
         });
-        let names = ["weft", "shuttle"].map(|name| Some(Box::<str>::from(name)));
+        let names = ["weft", "shuttle"].map(Box::<str>::from);
         let locations = [*Location::caller(), {
             // On a line and in a column of its own.
             *Location::caller()
@@ -209,18 +209,14 @@ impl Found {
         unsafe {
             set(&self.vec_pointer, find(&tasks, |tasks| tasks.as_ptr().addr()));
             set(&self.vec_len, find(&tasks, Vec::len));
-            set(&self.name_pointer, find(&names, |name| text(name).as_ptr().addr()));
-            set(&self.name_len, find(&names, |name| text(name).len()));
+            set(&self.name_pointer, find(&names, |name| name.as_ptr().addr()));
+            set(&self.name_len, find(&names, |name| name.len()));
             set(&self.location_file, find(&locations, |at| at.file().as_ptr().addr()));
             set(&self.location_file_len, find(&locations, |at| at.file().len()));
             set(&self.location_line, find(&locations, Location::line));
             set(&self.location_column, find(&locations, Location::column));
         }
     }
-}
-
-fn text(name: &Option<Box<str>>) -> &str {
-    name.as_deref().unwrap_or_default()
 }
 
 fn set(offset: &AtomicUsize, found: usize) {

@@ -235,7 +235,7 @@ impl Task {
     /// "fiber 'name' (id 3), spawned at src/main.rs:7:5"; "task" if it has no stack. Does not allocate.
     pub(crate) fn describe(&self, to: &mut dyn Write) -> fmt::Result {
         to.write_str(if self.is_stackless() { "task " } else { "fiber " })?;
-        if let Some(name) = &self.party.name {
+        if let Some(name) = self.party.name() {
             write!(to, "'{name}' ")?;
         }
         let at = self.spawned_at;

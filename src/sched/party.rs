@@ -3,7 +3,7 @@
 //! Both have the same header, so that everything that wakes (a finished task, an unpark, later a
 //! channel or a lock) needs to know only that. Handles to it are counted references.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -13,6 +13,7 @@ use std::task::Waker;
 use super::awaiting::Awaiting;
 use super::carrier::Carrier;
 use super::mailbox::Mailbox;
+use super::registry::NO_PLACE;
 use super::task::Task;
 use super::wait::{Claim, Epoch, Manner, Outcome, Waiter};
 use super::wakes::Wakes;
@@ -64,6 +65,8 @@ impl fmt::Debug for ThreadId {
 pub(crate) struct Party {
     pub(crate) waiter: Waiter,
     refs: AtomicU32,
+    /// Of a task: its place in its carrier's registry. It is here because there is room.
+    pub(crate) registered: Cell<u32>,
     /// Where a task that was parked is handed over; null for an OS thread, which is never parked.
     ///
     /// That of a task which may still be taken by any carrier is one that no carrier has, and
@@ -71,7 +74,8 @@ pub(crate) struct Party {
     /// the task is there for good.
     home: AtomicPtr<Mailbox>,
     pub(crate) id: ThreadId,
-    pub(crate) name: Option<Box<str>>,
+    /// A thin pointer: most have none.
+    pub(crate) name: Option<Box<Box<str>>>,
     pub(crate) kind: &'static Kind,
 }
 
@@ -95,11 +99,16 @@ impl Party {
         Party {
             waiter: Waiter::new(),
             refs: AtomicU32::new(refs),
+            registered: Cell::new(NO_PLACE),
             home: AtomicPtr::new(home),
             id,
-            name,
+            name: name.map(Box::new),
             kind,
         }
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_ref().map(|name| &***name)
     }
 
     #[inline(always)]

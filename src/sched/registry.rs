@@ -32,12 +32,12 @@ impl Registry {
             }
         };
         // SAFETY: the caller hands over a living task.
-        unsafe { task.as_ref().registered.set(place) };
+        unsafe { task.as_ref().party.registered.set(place) };
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, task: &Task) {
-        let place = task.registered.get();
+        let place = task.party.registered.get();
         debug_assert!(ptr::eq(self.tasks[place as usize], task));
         self.tasks[place as usize] = ptr::null();
         self.free.push(place);

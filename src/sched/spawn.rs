@@ -129,7 +129,8 @@ pub(crate) fn spawn_stackless<R: Resumable + 'static>(
     Ok(unsafe { JoinHandle::new(task) })
 }
 
-/// [`spawn_stackless`], of a task that relays.
+/// [`spawn_stackless`], of a task that relays. `prepare` is called with the resumable in its place,
+/// where it stays while it has not ended, and with what wakes it.
 ///
 /// # Errors
 ///
@@ -137,15 +138,15 @@ pub(crate) fn spawn_stackless<R: Resumable + 'static>(
 pub(crate) fn spawn_relaying<R: Relay + 'static>(
     spawned_at: &'static Location<'static>,
     resumable: R,
+    prepare: impl FnOnce(&mut R, Wakeup),
 ) -> io::Result<JoinHandle<R::Output>> {
     let create = |spec, resumable| task::create_relaying(spec, resumable, false);
-    let task = begin_stackless(None, spawned_at, resumable, create, |_, _| {})?;
+    let task = begin_stackless(None, spawned_at, resumable, create, prepare)?;
     // SAFETY: as above.
     Ok(unsafe { JoinHandle::new(task) })
 }
 
-/// [`spawn_relaying`], without a join handle. `prepare` is called with the resumable in its place,
-/// where it stays while it has not ended, and with what wakes it.
+/// [`spawn_relaying`], without a join handle.
 ///
 /// # Errors
 ///

@@ -28,7 +28,8 @@
 //!
 //! Of `PLACED` and `UNWANTED`, whoever comes second sees to the cancellation.
 //!
-//! `joiner` belongs to the handle's owner before `JOINER` is set, afterwards to the task. The result
+//! The *joiner* lies in front of the record, where that has a join handle to begin with. It belongs to
+//! the handle's owner before `JOINER` is set, afterwards to the task. The result
 //! belongs to the task before `DONE`, afterwards to the handle's owner; of `DONE` and `DETACHED`,
 //! whoever comes second drops a result that nobody took.
 
@@ -92,14 +93,11 @@ pub(crate) struct Task {
     holds: Cell<Holds>,
     pub(crate) stack: SizeClass,
     pub(crate) keep_float_control: bool,
-    /// The task's place in its carrier's registry.
-    pub(crate) registered: Cell<u32>,
     /// The stack it runs on; null before it first runs and after it ended. The carrier's.
     pub(crate) fiber: Cell<*mut Fiber>,
     pub(crate) spawned_at: &'static Location<'static>,
     /// The next task in a mailbox.
     pub(crate) mail_link: AtomicPtr<Task>,
-    joiner: Cell<Joiner>,
 }
 
 /// Whom to wake when a task has ended.
@@ -180,10 +178,22 @@ impl std::error::Error for Cancelled {}
 
 /// Drops a value that nobody wants, when there is nobody to take the panic of its destructor.
 pub(crate) fn drop_quietly<V>(value: V) {
+    let mut value = mem::ManuallyDrop::new(value);
+    // SAFETY: it is dropped this once.
+    unsafe { drop_in_place_quietly::<V>(&raw mut *value) };
+}
+
+/// [`drop_quietly`], where it lies.
+///
+/// # Safety
+///
+/// As for [`ptr::drop_in_place`].
+unsafe fn drop_in_place_quietly<V>(value: *mut V) {
     if !mem::needs_drop::<V>() {
         return;
     }
-    let dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(value)));
+    // SAFETY: the contract.
+    let dropped = panic::catch_unwind(AssertUnwindSafe(|| unsafe { ptr::drop_in_place(value) }));
     if let Err(payload) = dropped
         && !is_call_off(&*payload)
     {
@@ -299,7 +309,18 @@ impl Task {
 
     /// Whether its carrier has taken it in.
     pub(crate) fn is_registered(&self) -> bool {
-        self.registered.get() != NO_PLACE
+        self.party.registered.get() != NO_PLACE
+    }
+
+    /// Whom to wake at the end.
+    ///
+    /// # Safety
+    ///
+    /// The task was made with a join handle.
+    #[inline(always)]
+    unsafe fn joiner(&self) -> &Cell<Joiner> {
+        // SAFETY: it lies in front of such a record, in the same allocation.
+        unsafe { &*ptr::from_ref(self).cast::<Cell<Joiner>>().sub(1) }
     }
 
     /// Whether the join handle is gone: then it stays so.
@@ -394,10 +415,10 @@ impl Task {
         };
         debug_assert_eq!(before & DONE, 0, "a task ends once");
         if before & JOINER != 0 {
-            // SAFETY: with JOINER set before DONE the field is ours. On our own carrier the joiner
-            // waits, or has cleared this; from elsewhere it is kept alive.
+            // SAFETY: with JOINER set before DONE the field is there, and ours. On our own carrier the
+            // joiner waits, or has cleared this; from elsewhere it is kept alive.
             unsafe {
-                task.joiner.replace(Joiner::NOBODY).done(|joiner, epoch| {
+                task.joiner().replace(Joiner::NOBODY).done(|joiner, epoch| {
                     if joined_here {
                         joiner.notify_here(epoch, Outcome::Notified);
                     } else {
@@ -523,8 +544,8 @@ impl Task {
             self.displace_joiner();
         }
         let here = alone && joiner.shares_home(&self.party);
-        // Before JOINER is set the field is the handle's.
-        self.joiner.set(Joiner::new(joiner, epoch, !here));
+        // SAFETY: there is a handle, whose the field is before JOINER is set.
+        unsafe { self.joiner() }.set(Joiner::new(joiner, epoch, !here));
         let before = if here {
             // We are on the task's own carrier, where it ends: nobody else changes the flags now.
             let before = self.flags.load(Ordering::Relaxed);
@@ -538,7 +559,7 @@ impl Task {
             return true;
         }
         // SAFETY: JOINER came second: the field stays ours.
-        unsafe { self.joiner.replace(Joiner::NOBODY).done(|_, _| {}) };
+        unsafe { self.joiner().replace(Joiner::NOBODY).done(|_, _| {}) };
         false
     }
 
@@ -551,7 +572,7 @@ impl Task {
         if before & DONE == 0 {
             // SAFETY: as in `clear_joiner`; registrations that are left behind are counted.
             unsafe {
-                self.joiner.replace(Joiner::NOBODY).done(|joiner, epoch| {
+                self.joiner().replace(Joiner::NOBODY).done(|joiner, epoch| {
                     joiner.notify(epoch, Outcome::Notified);
                 });
             }
@@ -567,8 +588,9 @@ impl Task {
         // AcqRel: as in `set_joiner`.
         let before = self.flags.fetch_and(!(JOINER | HERE), Ordering::AcqRel);
         if before & DONE == 0 {
-            // SAFETY: the task has not ended and will not look at the field any more.
-            unsafe { self.joiner.replace(Joiner::NOBODY).done(|_, _| {}) };
+            // SAFETY: the task has not ended and will not look at the field any more, and was made with
+            // a handle.
+            unsafe { self.joiner().replace(Joiner::NOBODY).done(|_, _| {}) };
         }
     }
 

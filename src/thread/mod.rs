@@ -381,7 +381,7 @@ impl Thread {
 
     /// The name it was given; `main` for the main fiber.
     pub fn name(&self) -> Option<&str> {
-        self.0.name.as_deref()
+        self.0.name()
     }
 
     /// Its id, unique in the process.

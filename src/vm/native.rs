@@ -525,7 +525,7 @@ impl<'a> Context<'a> {
             None => {
                 let forever = Waiting::sleep(Instant::FAR_FUTURE);
                 let outcome = self.park(Waiting { what: What::Job, ..forever })?;
-                let place = self.machine.current().place;
+                let place = self.machine.current().place();
                 let job = blocking::spawn(move || Box::new(job()) as Finished);
                 if self.machine.tasks.leave_to_pool(place, job) {
                     self.machine.current().wait.wake();

@@ -21,7 +21,7 @@ import gdb
 import gdb.unwinder
 
 WORD = 8
-VERSION = 1
+VERSION = 2
 UNKNOWN = 2**64 - 1
 FAR_FUTURE = 2**64 - 1
 
@@ -174,7 +174,8 @@ class Fiber:
         self.id = word(task + table.task_id)
         self.runtime = self.id >> NUMBER_BITS
         self.number = self.id & ((1 << NUMBER_BITS) - 1)
-        self.name = table.text(task + table.task_name, table.name_pointer, table.name_len)
+        name = word(task + table.task_name)
+        self.name = table.text(name, table.name_pointer, table.name_len) if name else None
         self.block = word(task + table.task_fiber)
 
     def label(self):

@@ -2,11 +2,15 @@
 //! their types.
 //!
 //! ```text
-//!   | Task | Stackless, or Fibered | Stage: closure, then result |
+//!   | Joiner | Task | Stackless, or Fibered | Stage: closure, then result |
 //! ```
 //!
-//! One allocation, which begins with the record; what is behind is reached by the record's table, since
-//! only this module knows the types. Who owns the stage when, the [record](super) says.
+//! One allocation; what is behind the record is reached by its table, since only this module knows the
+//! types. Who owns the stage when, the [record](super) says. A task that is made without a join handle
+//! has no joiner in front of it.
+//!
+//! A closure of a task without a stack stays where it was put, and is dropped there: what its code has
+//! told others of may be inside.
 
 use std::cell::{Cell, UnsafeCell};
 use std::mem::{self, ManuallyDrop};
@@ -18,12 +22,11 @@ use std::thread::Result;
 
 use super::super::cancel::is_call_off;
 use super::super::party::{Kind, Party};
-use super::super::registry::NO_PLACE;
 use super::super::resumable::{Context, Relay, Resumable, Stackless, Step};
 use super::super::scope::Tally;
 use super::{
-    Cancelled, DETACHED, Holds, Joiner, MOVABLE, SCOPED, STACKLESS, Spec, Task, drop_quietly,
-    message,
+    Cancelled, DETACHED, Holds, Joiner, MOVABLE, SCOPED, STACKLESS, Spec, Task,
+    drop_in_place_quietly, message,
 };
 use crate::thread::Locals;
 
@@ -62,6 +65,15 @@ struct TaskCell<F, T, X> {
     stage: UnsafeCell<Stage<F, T>>,
 }
 
+/// A cell of a task that has a join handle.
+#[repr(C)]
+struct Joinable<C> {
+    joiner: Cell<Joiner>,
+    cell: C,
+}
+
+// Where `Task::joiner` looks for it.
+const _: () = assert!(size_of::<Cell<Joiner>>().is_multiple_of(align_of::<Task>()));
 // Where `Task::stackless` and `Task::fibered` look for it.
 const _: () = assert!(size_of::<Task>().is_multiple_of(align_of::<Stackless>()));
 const _: () = assert!(size_of::<Task>().is_multiple_of(align_of::<Fibered>()));
@@ -84,7 +96,7 @@ where
 {
     let vtable: &'static VTable = &const {
         VTable {
-            kind: Kind { destroy: destroy::<F, T, Fibered> },
+            kind: Kind { destroy: destroy::<F, T, Fibered, true> },
             run: run::<F, T>,
             resume: |_, _| unreachable!("a closure is not resumed"),
             abandon: abandon::<F, T, Fibered>,
@@ -105,8 +117,9 @@ pub(crate) fn create_stackless<R: Resumable + 'static>(
     resumable: R,
     detached: bool,
 ) -> NonNull<Task> {
-    let table = const { &stackless_table::<R>(resume::<R>) };
-    place_stackless(spec, table, resumable, detached, false)
+    let joined = const { &stackless_table::<R, true>(resume::<R>) };
+    let alone = const { &stackless_table::<R, false>(resume::<R>) };
+    place_stackless(spec, [joined, alone], resumable, detached, false)
 }
 
 /// [`create_stackless`], for one that relays.
@@ -115,15 +128,16 @@ pub(crate) fn create_relaying<R: Relay + 'static>(
     resumable: R,
     detached: bool,
 ) -> NonNull<Task> {
-    let table = const { &stackless_table::<R>(relay::<R>) };
-    place_stackless(spec, table, resumable, detached, true)
+    let joined = const { &stackless_table::<R, true>(relay::<R>) };
+    let alone = const { &stackless_table::<R, false>(relay::<R>) };
+    place_stackless(spec, [joined, alone], resumable, detached, true)
 }
 
-const fn stackless_table<R: Resumable>(
+const fn stackless_table<R: Resumable, const JOINED: bool>(
     resume: unsafe fn(*const Task, &mut Context<'_>) -> Step<()>,
 ) -> VTable {
     VTable {
-        kind: Kind { destroy: destroy::<R, R::Output, Stackless> },
+        kind: Kind { destroy: destroy::<R, R::Output, Stackless, JOINED> },
         run: |_, _| unreachable!("a resumable is resumed, not run"),
         resume,
         abandon: abandon::<R, R::Output, Stackless>,
@@ -137,12 +151,15 @@ const fn stackless_table<R: Resumable>(
 #[inline(always)]
 fn place_stackless<R: Resumable>(
     spec: Spec,
-    table: &'static VTable,
+    [joined, alone]: [&'static VTable; 2],
     resumable: R,
     detached: bool,
     relays: bool,
 ) -> NonNull<Task> {
-    let flags = if detached { STACKLESS | DETACHED } else { STACKLESS };
+    let (flags, table) = match detached {
+        true => (STACKLESS | DETACHED, alone),
+        false => (STACKLESS, joined),
+    };
     place::<_, R::Output, _>(spec, flags, table, resumable, Stackless::new(relays))
 }
 
@@ -154,41 +171,59 @@ fn place<F, T, X>(
     closure: F,
     extra: X,
 ) -> NonNull<Task> {
+    let detached = flags & DETACHED != 0;
     // Room first: a record that is built before would have to be copied.
-    let mut cell = Box::<TaskCell<F, T, X>>::new_uninit();
-    cell.write(TaskCell {
-        task: Task {
-            // The runtime's reference and the join handle's.
-            party: Party::new(
-                if flags & DETACHED == 0 { 2 } else { 1 },
-                spec.id,
-                spec.name,
-                Some(spec.home),
-                &vtable.kind,
-            ),
-            flags: AtomicU8::new(flags),
-            placing: AtomicU8::new(if spec.movable { MOVABLE } else { 0 }),
-            holds: Cell::new(Holds::Closure),
-            stack: spec.stack,
-            keep_float_control: spec.keep_float_control,
-            registered: Cell::new(NO_PLACE),
-            fiber: Cell::new(ptr::null_mut()),
-            spawned_at: spec.spawned_at,
-            mail_link: AtomicPtr::new(ptr::null_mut()),
-            joiner: Cell::new(Joiner::NOBODY),
-        },
-        extra,
-        stage: UnsafeCell::new(Stage { closure: ManuallyDrop::new(closure) }),
-    });
-    NonNull::from(Box::leak(cell)).cast()
+    let cell: *mut TaskCell<F, T, X> = if detached {
+        Box::into_raw(Box::<TaskCell<F, T, X>>::new_uninit()).cast()
+    } else {
+        let joinable = Box::into_raw(Box::<Joinable<TaskCell<F, T, X>>>::new_uninit());
+        let joinable = joinable.cast::<Joinable<TaskCell<F, T, X>>>();
+        // SAFETY: the places are in the box.
+        unsafe {
+            (&raw mut (*joinable).joiner).write(Cell::new(Joiner::NOBODY));
+            &raw mut (*joinable).cell
+        }
+    };
+    // SAFETY: that is a place for one, from a box.
+    unsafe {
+        cell.write(TaskCell {
+            task: Task {
+                // The runtime's reference and the join handle's.
+                party: Party::new(
+                    if detached { 1 } else { 2 },
+                    spec.id,
+                    spec.name,
+                    Some(spec.home),
+                    &vtable.kind,
+                ),
+                flags: AtomicU8::new(flags),
+                placing: AtomicU8::new(if spec.movable { MOVABLE } else { 0 }),
+                holds: Cell::new(Holds::Closure),
+                stack: spec.stack,
+                keep_float_control: spec.keep_float_control,
+                fiber: Cell::new(ptr::null_mut()),
+                spawned_at: spec.spawned_at,
+                mail_link: AtomicPtr::new(ptr::null_mut()),
+            },
+            extra,
+            stage: UnsafeCell::new(Stage { closure: ManuallyDrop::new(closure) }),
+        });
+        NonNull::new_unchecked(cell).cast()
+    }
 }
 
-unsafe fn destroy<F, T, X>(party: NonNull<Party>) {
-    // SAFETY: the party is the first field of the cell that `create` boxed, and this was the last
-    // reference: what nobody has taken is ours to drop.
+unsafe fn destroy<F, T, X, const JOINED: bool>(party: NonNull<Party>) {
+    let cell = party.as_ptr().cast::<TaskCell<F, T, X>>();
+    // SAFETY: the party is the first field of the cell that `place` boxed, with a joiner in front or
+    // without, and this was the last reference: what nobody has taken is ours to drop.
     unsafe {
-        discard::<F, T, X>(party.as_ptr().cast_const().cast());
-        drop(Box::from_raw(party.as_ptr().cast::<TaskCell<F, T, X>>()));
+        discard::<F, T, X>(cell.cast_const().cast());
+        if JOINED {
+            let joinable = cell.byte_sub(mem::offset_of!(Joinable<TaskCell<F, T, X>>, cell));
+            drop(Box::from_raw(joinable.cast::<Joinable<TaskCell<F, T, X>>>()));
+        } else {
+            drop(Box::from_raw(cell));
+        }
     }
 }
 
@@ -216,11 +251,25 @@ unsafe fn take_closure<F, T, X>(task: *const Task) -> F {
     }
 }
 
+/// Drops the closure where it lies.
+///
+/// # Safety
+///
+/// As for [`take_closure`].
+unsafe fn drop_closure<F, T, X>(task: *const Task) {
+    // SAFETY: by the contract; what is dropped is no longer held.
+    unsafe {
+        let before = (*task).holds.replace(Holds::Nothing);
+        assert_eq!(before, Holds::Closure, "a task runs once");
+        drop_in_place_quietly::<F>((&raw mut (*stage::<F, T, X>(task)).closure).cast());
+    }
+}
+
 /// Puts the result in.
 ///
 /// # Safety
 ///
-/// As for [`take_closure`], which must have been called.
+/// As for [`take_closure`], which must have been called, or [`drop_closure`].
 unsafe fn put_result<F, T, X>(task: *const Task, result: Result<T>) {
     // SAFETY: by the contract; nothing is overwritten.
     unsafe {
@@ -278,7 +327,7 @@ unsafe fn end_resume<R: Resumable>(task: *const Task, step: Result<Step<R::Outpu
         if let Some(stackless) = (*task).stackless() {
             stackless.begin_to_end();
         }
-        drop_quietly(take_closure::<R, R::Output, Stackless>(task));
+        drop_closure::<R, R::Output, Stackless>(task);
         if result.is_err() || mem::needs_drop::<R::Output>() || !(*task).is_detached() {
             put_result::<R, R::Output, Stackless>(task, result);
         }
@@ -289,9 +338,8 @@ unsafe fn end_resume<R: Resumable>(task: *const Task, step: Result<Step<R::Outpu
 unsafe fn abandon<F, T, X>(task: *const Task) {
     // SAFETY: as in `run`, which does not happen then.
     unsafe {
-        let closure = take_closure::<F, T, X>(task);
+        drop_closure::<F, T, X>(task);
         put_result::<F, T, X>(task, Err(Box::new(Cancelled::NEW)));
-        drop_quietly(closure);
     }
 }
 
@@ -326,14 +374,11 @@ unsafe fn take<F, T, X>(task: *const Task, to: *mut ()) {
 unsafe fn discard<F, T, X>(task: *const Task) {
     // SAFETY: the caller owns the stage.
     unsafe {
+        let stage = stage::<F, T, X>(task);
         match (*task).holds.replace(Holds::Nothing) {
             Holds::Nothing => {}
-            Holds::Closure => {
-                drop_quietly(ManuallyDrop::take(&mut (*stage::<F, T, X>(task)).closure))
-            }
-            Holds::Result => {
-                drop_quietly(ManuallyDrop::take(&mut (*stage::<F, T, X>(task)).result))
-            }
+            Holds::Closure => drop_in_place_quietly::<F>((&raw mut (*stage).closure).cast()),
+            Holds::Result => drop_in_place_quietly::<Result<T>>((&raw mut (*stage).result).cast()),
         }
     }
 }

@@ -104,7 +104,7 @@ impl<T: Value + 'static> FromScript for Channel<T> {
             let (rust, script) = (Channel::<T>::describe(), "null".into());
             return Err(Failure::Error(Error::Type { rust, script }));
         }
-        let core = scope.tasks.core().ok_or(Failure::Error(Error::NotRunning))?;
+        let core = scope.tasks.shared_core().ok_or(Failure::Error(Error::NotRunning))?;
         // SAFETY: the word is of the type, and not null.
         let object = unsafe { Object::new(scope.heap, ty, word) };
         Ok(Channel { object, pass: Pass::new(&core), ty: of, marker: PhantomData })

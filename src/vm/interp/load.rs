@@ -79,7 +79,7 @@ fn layout(types: &TypeTable, ty: TypeId) -> Option<Layout> {
         &Type::Dict(key, value) => Layout::Dict(Key::of(types, key), types.is_reference(value)),
         Type::Func(_) => Layout::Function,
         ty @ (Type::Channel(_) | Type::Future(_) | Type::Promise(_) | Type::Opaque(_)) => {
-            objects::layout(types, ty).unwrap_or(Layout::Host)
+            objects::layout(ty).unwrap_or(Layout::Host)
         }
         Type::Bool
         | Type::Byte

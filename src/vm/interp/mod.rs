@@ -67,6 +67,7 @@ pub(crate) use thread::Thread;
 pub(crate) use throw::Thrown;
 
 use self::load::heap_type;
+use self::thread::Segment;
 use self::tables::{Entry, Instance, SelectorCache, SwitchTable, Tables, stub};
 use super::heap::LocalHeap;
 use super::link::Program;
@@ -86,7 +87,7 @@ pub(crate) const DEFAULT_DEPTH: usize = 200_000;
 /// As much fuel as nobody uses up.
 const UNLIMITED: u64 = u64::MAX;
 
-/// Threads that are kept for new ones, and the longest segment that one keeps.
+/// Segments that are kept for new threads, and the longest one that is.
 const SPARE: usize = 64;
 const SPARE_WORDS: usize = 512;
 
@@ -191,9 +192,8 @@ pub(crate) struct Machine {
     pub(crate) tasks: Tasks,
     /// The inside of the native stack that the run stands on; null for the caller's own.
     suspender: *const Suspender<(), Halt>,
-    /// Threads that have ended, for new ones.
-    #[allow(clippy::vec_box, reason = "they move from here into tasks, and stay where they are")]
-    spare: Vec<Box<Thread>>,
+    /// Segments of threads that have ended, for new ones.
+    spare: Vec<Segment>,
     pub(crate) limits: Limits,
     pub(crate) heap: LocalHeap,
     pub(crate) program: Program,
@@ -240,29 +240,24 @@ impl std::fmt::Debug for Machine {
 impl Machine {
     /// A thread that stands at the begin of a function, with its arguments.
     #[inline]
-    pub(crate) fn start(&mut self, function: FunctionId, arguments: &[Word]) -> Box<Thread> {
+    pub(crate) fn start(&mut self, function: FunctionId, arguments: &[Word]) -> Thread {
         let depth = self.limits.depth.min(self.most_words());
-        let mut thread = self.spare.pop().unwrap_or_else(|| Box::new(Thread::new(depth)));
         let entry = self.tables.entries[function.0 as usize];
-        thread.reserve(1 + entry.bytes / 8);
-        let words = thread.words_mut();
+        let least = 1 + entry.bytes / size_of::<Word>();
+        let mut segment = self.spare.pop().unwrap_or(Segment::empty()).with(least);
+        let words = segment.words();
         words[0] = stub().expose_provenance() as Word;
         for (word, &argument) in words[1..].iter_mut().zip(arguments) {
             *word = argument;
         }
-        thread.pc = entry.code;
-        thread.base = 1;
         // Both fit: see `MOST_WORDS`.
-        thread.allowed = depth.max(1 + entry.bytes / 8) as u32;
-        thread
+        Thread::new(segment, entry.code, depth.max(least) as u32)
     }
 
     /// Keeps what a thread has that has ended, for another one.
-    pub(crate) fn recycle(&mut self, mut thread: Box<Thread>) {
+    pub(crate) fn recycle(&mut self, thread: &mut Thread) {
         if self.spare.len() < SPARE && thread.words().len() <= SPARE_WORDS {
-            thread.begun = false;
-            thread.handle = 0;
-            self.spare.push(thread);
+            self.spare.push(thread.take_segment());
         }
     }
 

@@ -277,7 +277,7 @@ impl Machine {
                 self.raise(ExceptionClass::Timeout, &message)
             }
             GoOn::Cancelled => {
-                let place = self.current().place;
+                let place = self.current().place();
                 self.tasks.forget_job(place);
                 self.raise(ExceptionClass::Cancelled, "the task was cancelled")
             }
@@ -286,7 +286,7 @@ impl Machine {
 
     /// Whether the thread has waited for a job that is done: then it makes its call again.
     fn job_is_done(&mut self) -> bool {
-        let (what, place) = (self.current().wait.what(), self.current().place);
+        let (what, place) = (self.current().wait.what(), self.current().place());
         let done = what == What::Job && self.tasks.has_finished(place);
         if done {
             self.current().wait.leave();

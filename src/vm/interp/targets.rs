@@ -75,7 +75,7 @@ pub(crate) enum Entered {
 /// What a task of a function value begins with.
 #[derive(Debug)]
 pub(crate) enum Started {
-    Thread(Box<Thread>),
+    Thread(Thread),
     /// It has ended already, with this word.
     Done(Word),
 }

@@ -25,11 +25,12 @@ use super::tables::stub;
 use crate::vm::native::Word;
 use crate::vm::op::Code;
 use crate::vm::tasks::Wait;
+use crate::vm::tasks::future::Future;
 
 /// A thread of a script, complete while it does not run.
 ///
-/// There may be millions, so it is small: places in the segment have 32 bits, and what only threads with
-/// native functions in the middle of them have lies apart.
+/// There may be millions, so it is small: places in the segment have 32 bits, what only threads with
+/// native functions in the middle of them have lies apart, and what its future knows is asked of that.
 #[derive(Debug)]
 pub(crate) struct Thread {
     /// The segment: a boxed slice of `length` words. Nothing outside the running machine points into
@@ -47,13 +48,12 @@ pub(crate) struct Thread {
     pub(crate) wait: Wait,
     /// The future that it settles at its end; 0 for none.
     pub(crate) handle: Word,
-    /// Its number among the tasks of a call of the host, and its place in their table.
-    pub(crate) id: u32,
-    pub(crate) place: u32,
     /// Whether what it returns is a reference.
     pub(crate) gives_reference: bool,
     /// Whether it has run.
     pub(crate) begun: bool,
+    /// Whether it will not run any more.
+    pub(crate) ended: bool,
 }
 
 /// Native functions in the middle of a thread. Stays with it when they have returned.
@@ -75,22 +75,49 @@ pub(super) struct Nested {
 }
 
 impl Thread {
-    /// A thread that stands nowhere yet.
-    pub(crate) fn new(depth_limit: usize) -> Thread {
+    /// A thread that stands at an instruction, with its one frame at the begin of a segment, of which it
+    /// may use so many words.
+    #[inline(always)]
+    pub(super) fn new(segment: Segment, pc: *const Code, allowed: u32) -> Thread {
+        let Segment { start, length } = segment;
+        std::mem::forget(segment);
         Thread {
-            start: NonNull::dangling(),
-            length: 0,
+            start,
+            length,
             base: 1,
-            allowed: u32::try_from(depth_limit).unwrap_or(u32::MAX).max(2),
-            pc: std::ptr::null(),
+            allowed,
+            pc,
             middle: None,
             wait: Wait::new(),
             handle: 0,
-            id: 0,
-            place: 0,
             gives_reference: false,
             begun: false,
+            ended: false,
         }
+    }
+
+    /// The future that it settles; none for that of the function which the host called.
+    #[inline]
+    pub(crate) fn future(&self) -> Option<Future> {
+        // SAFETY: the handle is a future, which the thread keeps alive.
+        (self.handle != 0).then(|| unsafe { Future::from_word(self.handle) })
+    }
+
+    /// Its number among the tasks of a call of the host.
+    pub(crate) fn id(&self) -> u32 {
+        self.future().map_or(0, Future::id)
+    }
+
+    /// Its place in the table of the tasks, while it has not ended: the first one is that of the
+    /// function which the host called.
+    pub(crate) fn place(&self) -> u32 {
+        self.future().and_then(Future::place).unwrap_or(0) as u32
+    }
+
+    /// Whether it is that of the function which the host called.
+    #[inline]
+    pub(crate) fn is_main(&self) -> bool {
+        self.handle == 0
     }
 
     /// Whether it stands between two instructions, and nowhere else.
@@ -124,8 +151,7 @@ impl Thread {
         self.start.as_ptr().wrapping_add(self.length.min(self.allowed) as usize)
     }
 
-    /// Makes the segment so large at least. The first one is no larger than that: many threads
-    /// never need more.
+    /// Makes the segment so large at least.
     pub(super) fn reserve(&mut self, words: usize) {
         if words > self.length as usize {
             self.grow(words.max(2 * self.length as usize));
@@ -134,21 +160,22 @@ impl Thread {
 
     #[inline(never)]
     fn grow(&mut self, length: usize) {
-        let mut words = self.take_words().into_vec();
-        words.reserve_exact(length - words.len());
-        words.resize(length, 0);
-        let words = words.into_boxed_slice();
-        self.length = u32::try_from(words.len()).expect("a segment is limited");
-        self.start = NonNull::from(Box::leak(words)).cast();
+        let grown = self.take_segment().grown(length);
+        (self.start, self.length) = (grown.start, grown.length);
+        std::mem::forget(grown);
     }
 
-    fn take_words(&mut self) -> Box<[Word]> {
-        let length = std::mem::take(&mut self.length) as usize;
-        let words = NonNull::slice_from_raw_parts(self.start, length);
-        self.start = NonNull::dangling();
-        // SAFETY: the segment is a leaked box of this length, which the thread owns; an empty one may
-        // dangle.
-        unsafe { Box::from_raw(words.as_ptr()) }
+    /// Takes the segment from a thread that will not run any more, or gets another one.
+    pub(super) fn take_segment(&mut self) -> Segment {
+        let start = std::mem::replace(&mut self.start, NonNull::dangling());
+        Segment { start, length: std::mem::take(&mut self.length) }
+    }
+
+    /// Lets go of all that a thread has which will not run any more: of what unwinds through its frames
+    /// first.
+    pub(crate) fn clear(&mut self) {
+        self.middle = None;
+        drop(self.take_segment());
     }
 
     /// Bytes that the segment takes.
@@ -177,9 +204,73 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // First what unwinds through the frames.
-        self.middle = None;
-        drop(self.take_words());
+        self.clear();
+    }
+}
+
+/// The words of a segment: those of a boxed slice.
+#[derive(Debug)]
+pub(super) struct Segment {
+    start: NonNull<Word>,
+    length: u32,
+}
+
+// SAFETY: a segment owns its words.
+unsafe impl Send for Segment {}
+
+impl Segment {
+    /// One without words.
+    pub(super) const fn empty() -> Segment {
+        Segment { start: NonNull::dangling(), length: 0 }
+    }
+
+    /// So many words at least. The first ones are no more than that: many threads never need more.
+    #[inline]
+    pub(super) fn with(self, words: usize) -> Segment {
+        if words <= self.len() {
+            return self;
+        }
+        let length = words.max(2 * self.len());
+        self.grown(length)
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    /// The first words of at least so many.
+    #[inline]
+    pub(super) fn words(&mut self) -> &mut [Word] {
+        // SAFETY: the words are the segment's, and initialised.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len()) }
+    }
+
+    /// With the words that it has, and zeroes.
+    #[inline(never)]
+    fn grown(self, length: usize) -> Segment {
+        let mut words = self.into_words().into_vec();
+        words.reserve_exact(length - words.len());
+        words.resize(length, 0);
+        let words = words.into_boxed_slice();
+        let length = u32::try_from(words.len()).expect("a segment is limited");
+        Segment { start: NonNull::from(Box::leak(words)).cast(), length }
+    }
+
+    fn into_words(self) -> Box<[Word]> {
+        let words = NonNull::slice_from_raw_parts(self.start, self.len());
+        std::mem::forget(self);
+        // SAFETY: the segment is a leaked box of this length, which it owned; an empty one may dangle.
+        unsafe { Box::from_raw(words.as_ptr()) }
+    }
+}
+
+impl Drop for Segment {
+    #[inline]
+    fn drop(&mut self) {
+        if self.length > 0 {
+            drop(std::mem::replace(self, Segment::empty()).into_words());
+        }
     }
 }
 

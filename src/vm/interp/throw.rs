@@ -7,7 +7,7 @@
 use super::heap_type;
 use super::state::Step;
 use super::thread::Frames;
-use super::{Halt, Machine};
+use super::{Halt, Machine, Thread};
 use crate::vm::heap::{HeapFull, List, Str, object};
 use crate::vm::link::{Location, TypeIndex};
 use crate::vm::native::Word;
@@ -118,7 +118,7 @@ impl Machine {
 
     fn task_id(&self) -> u32 {
         // SAFETY: a thread throws while it runs.
-        unsafe { self.thread.as_ref() }.map_or(0, |thread| thread.id)
+        unsafe { self.thread.as_ref() }.map_or(0, Thread::id)
     }
 
     /// The handler of a function for an exception that an instruction throws.

@@ -14,7 +14,7 @@ fn mutex(cx: &Context<'_>) -> Result<Mutex, Trap> {
 
 /// The id of the task that calls.
 fn caller(cx: &mut Context<'_>) -> u32 {
-    cx.machine().current().id
+    cx.machine().current().id()
 }
 
 /// `Mutex.new`, and `ReentrantMutex.new`.

@@ -9,7 +9,7 @@ use super::guest::Entrance;
 use super::queue::What;
 use super::report;
 use super::table::Failure;
-use super::task::{self, ScriptTask};
+use super::task;
 use crate::sched::Builder;
 use crate::sched::carrier::Carrier;
 use crate::sched::resumable::Wakeup;
@@ -177,7 +177,7 @@ impl Core {
     }
 
     /// Goes on with a thread as a task, until it has ended and the others are gone.
-    fn run_as_task(self: &Arc<Core>, thread: Box<Thread>) -> End {
+    fn run_as_task(self: &Arc<Core>, thread: Thread) -> End {
         let ending = Ending(self);
         self.entrance.open(Carrier::current().expect("a task runs in a runtime"));
         let joined = task::spawn_main(self, thread).join();
@@ -221,7 +221,7 @@ impl Core {
         for thread in machine.tasks.threads() {
             // SAFETY: what is in the table is alive.
             let thread = unsafe { thread.as_ref() };
-            if thread.id == ScriptTask::MAIN {
+            if thread.is_main() {
                 thread.wait.wake();
             }
         }

@@ -1,9 +1,11 @@
 //! Futures, and the threads that settle them.
 //!
 //! ```text
-//!  status:  63        32 31            3   2    1 0
-//!          |  task's id |  place + 1    | seen | state |
+//!  status:  63        32 31         4       3       2    1 0
+//!          |  task's id |  place + 1  | reference | seen | state |
 //! ```
+//!
+//! Its queue and a value that is no reference share a field: nobody waits once it is settled.
 //!
 //! The *place* is that of the task in the machine's table while it has not ended, else 0; a promise's
 //! future has none. *Seen* says that somebody has observed the outcome, or is about to.
@@ -28,9 +30,14 @@ const DONE: Word = 1;
 const FAILED: Word = 2;
 const STATE: Word = 3;
 const SEEN: Word = 4;
-const PLACE_SHIFT: u32 = 3;
-const PLACE_MASK: Word = (1 << 29) - 1;
+/// What it was settled with is in the field for references.
+const REFERENCE: Word = 8;
+const PLACE_SHIFT: u32 = 4;
+const PLACE_MASK: Word = (1 << 28) - 1;
 const ID_SHIFT: u32 = 32;
+
+/// How many tasks there can be at a time.
+pub(super) const MOST_PLACES: usize = PLACE_MASK as usize;
 
 /// A future or thread of a script that lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +85,12 @@ impl Future {
     }
 
     pub(crate) fn status(self) -> Status {
-        match self.get(field::STATUS) & STATE {
+        let status = self.get(field::STATUS);
+        match status & STATE {
             PENDING => Status::Pending,
-            FAILED => Status::Failed(self.get(field::ERROR)),
-            _ => Status::Done(self.get(field::VALUE)),
+            FAILED => Status::Failed(self.get(field::REFERENCE)),
+            _ if status & REFERENCE != 0 => Status::Done(self.get(field::REFERENCE)),
+            _ => Status::Done(self.get(field::WORD)),
         }
     }
 
@@ -101,7 +110,7 @@ impl Future {
     }
 
     /// The place of its task in the table, while that has not ended.
-    pub(super) fn place(self) -> Option<usize> {
+    pub(crate) fn place(self) -> Option<usize> {
         let place = self.get(field::STATUS) >> PLACE_SHIFT & PLACE_MASK;
         (place as usize).checked_sub(1)
     }
@@ -123,16 +132,20 @@ impl Future {
 
     /// Settles it with a value, and wakes who waits, in order of arrival. It must be pending.
     pub(crate) fn complete(self, value: Word, reference: bool) {
-        self.set(field::VALUE, value);
-        self.end(DONE);
+        // First those who wait: afterwards the queue is empty, and its field free.
         self.queue().deliver(value, reference);
+        match reference {
+            true => self.set(field::REFERENCE, value),
+            false => self.set(field::WORD, value),
+        }
+        self.end(if reference { DONE | REFERENCE } else { DONE });
     }
 
     /// Settles it with an exception, and wakes who waits. It must be pending.
     pub(crate) fn fail(self, exception: Word) {
-        self.set(field::ERROR, exception);
-        self.end(FAILED);
         self.queue().serve_all(State::Again, exception, true);
+        self.set(field::REFERENCE, exception);
+        self.end(FAILED);
     }
 }
 

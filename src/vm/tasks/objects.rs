@@ -4,18 +4,18 @@
 //! queue is a thread, which is no object.
 
 use crate::vm::heap::{Field, Layout};
-use crate::vm::types::{Opaque, Type, TypeTable};
+use crate::vm::types::{Opaque, Type};
 
 /// `Future<T>` and `Thread`.
 pub(super) mod future {
     /// State, place of the task in the table, id: see [`future`](super::super::future).
     pub(crate) const STATUS: usize = 0;
-    /// The value; of the type `T`.
-    pub(crate) const VALUE: usize = 1;
-    /// The exception of one that failed.
-    pub(crate) const ERROR: usize = 2;
-    /// Who waits.
-    pub(crate) const QUEUE: u8 = 3;
+    /// The value, if that is a reference; the exception of one that failed.
+    pub(crate) const REFERENCE: usize = 1;
+    /// While it is pending: who waits.
+    pub(crate) const QUEUE: u8 = 2;
+    /// Afterwards: the value, if that is no reference.
+    pub(crate) const WORD: usize = QUEUE as usize;
 }
 
 /// `Promise<T>`.
@@ -75,13 +75,10 @@ pub(super) mod select {
 }
 
 /// The layout of a type of this module; `None` for others.
-pub(crate) fn layout(types: &TypeTable, ty: &Type) -> Option<Layout> {
+pub(crate) fn layout(ty: &Type) -> Option<Layout> {
     use Field::{Reference, Word};
     let fields = match *ty {
-        Type::Future(of) if types.is_reference(of) => {
-            vec![Word, Reference, Reference, Word]
-        }
-        Type::Future(_) | Type::Opaque(Opaque::Thread) => vec![Word, Word, Reference, Word],
+        Type::Future(_) | Type::Opaque(Opaque::Thread) => vec![Word, Reference, Word],
         Type::Promise(_) => vec![Reference],
         Type::Channel(_) => vec![Word, Reference, Word, Word, Word, Word],
         Type::Opaque(Opaque::Mutex | Opaque::ReentrantMutex) => vec![Word, Word, Word],

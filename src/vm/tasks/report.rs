@@ -37,7 +37,7 @@ pub(super) fn waiting(machine: &Machine) -> String {
     // SAFETY: what is in the table is alive.
     let mut threads: Vec<&Thread> =
         machine.tasks.threads().map(|thread| unsafe { &*thread.as_ptr() }).collect();
-    threads.sort_by_key(|thread| thread.id);
+    threads.sort_by_key(|thread| thread.id());
     let mut text = String::new();
     // Writing to a string does not fail.
     for thread in threads.iter().take(LISTED) {
@@ -46,7 +46,7 @@ pub(super) fn waiting(machine: &Machine) -> String {
     if threads.len() > LISTED {
         let _ = write!(text, "\n  … and {} more", threads.len() - LISTED);
     }
-    let waits = threads.iter().map(|thread| (thread.id, waits_for(thread)));
+    let waits = threads.iter().map(|thread| (thread.id(), waits_for(thread)));
     for cycle in cycles_among(waits) {
         let names: Vec<String> =
             cycle.iter().chain(cycle.first()).map(|id| format!("task {id}")).collect();
@@ -56,7 +56,7 @@ pub(super) fn waiting(machine: &Machine) -> String {
 }
 
 fn line(machine: &Machine, thread: &Thread, all: &[&Thread]) -> String {
-    let mut text = format!("task {}", thread.id);
+    let mut text = format!("task {}", thread.id());
     if let Some(place) = machine.place_of(thread) {
         let _ = write!(text, ", {place}");
     }
@@ -69,7 +69,7 @@ fn line(machine: &Machine, thread: &Thread, all: &[&Thread]) -> String {
         what => write!(text, ": waits {}", what.purpose()),
     };
     if let Some(id) = waits_for(thread) {
-        let alive = all.binary_search_by_key(&id, |thread| thread.id).is_ok();
+        let alive = all.binary_search_by_key(&id, |thread| thread.id()).is_ok();
         let _ = match (thread.wait.node.what, alive) {
             (What::Lock, true) => write!(text, " that task {id} holds"),
             (What::Lock, false) => write!(text, " that task {id} held when it ended"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::core::Core;
-use super::future::Future;
+use super::future::{self, Future};
 use super::queue::{State, Timeout, Wait, What};
 use crate::blocking::Job;
 use crate::sched::carrier::Carrier;
@@ -76,13 +76,13 @@ pub(crate) struct Tasks {
 unsafe impl Send for Tasks {}
 
 impl Tasks {
-    /// Takes a thread in, which becomes a task, under the next id. Returns its place.
+    /// Takes a thread in, which becomes a task. Returns its id, which is the next one, and its place.
     #[inline]
-    pub(super) fn add(&mut self, thread: &mut Thread) -> u32 {
+    pub(super) fn add(&mut self, thread: &mut Thread) -> (u32, u32) {
         let id = self.next_id;
         self.next_id += 1;
         if self.live == 0 {
-            self.keeper = self.core();
+            self.keeper = self.shared_core();
         }
         self.live += 1;
         let entry = Some(NonNull::from(&mut *thread));
@@ -92,12 +92,12 @@ impl Tasks {
                 place
             }
             None => {
+                assert!(self.threads.len() < future::MOST_PLACES, "too many tasks");
                 self.threads.push(entry);
                 (self.threads.len() - 1) as u32
             }
         };
-        (thread.id, thread.place) = (id, place);
-        place
+        (id, place)
     }
 
     /// Takes a thread out that will not go on. With the last one comes what keeps the core alive, and
@@ -106,11 +106,13 @@ impl Tasks {
     #[inline]
     pub(super) fn remove(&mut self, thread: &mut Thread) -> Option<Arc<Core>> {
         thread.wait.end();
+        let place = thread.place();
         if !self.jobs.is_empty() {
-            self.jobs.remove(&thread.place);
+            self.jobs.remove(&place);
         }
-        self.threads[thread.place as usize] = None;
-        self.free.push(thread.place);
+        debug_assert_eq!(self.at(place as usize), Some(NonNull::from(&mut *thread)));
+        self.threads[place as usize] = None;
+        self.free.push(place);
         self.live -= 1;
         if self.live == 0 { self.keeper.take() } else { None }
     }
@@ -149,7 +151,7 @@ impl Tasks {
     }
 
     /// What the tasks share; `None` before the first call.
-    pub(crate) fn core(&self) -> Option<Arc<Core>> {
+    pub(crate) fn shared_core(&self) -> Option<Arc<Core>> {
         // SAFETY: a core lives in an `Arc`, and has this machine.
         self.core.map(|core| unsafe {
             Arc::increment_strong_count(core.as_ptr());
@@ -157,7 +159,13 @@ impl Tasks {
         })
     }
 
-    /// [`core`](Self::core), for a task, which keeps it alive.
+    /// [`shared_core`](Self::shared_core), which is alive while there are tasks.
+    #[inline(always)]
+    pub(super) fn core(&self) -> Option<NonNull<Core>> {
+        self.core
+    }
+
+    /// [`core`](Self::core), for a task.
     pub(super) fn core_of_tasks(&self) -> NonNull<Core> {
         self.core.expect("a task runs, and has a core")
     }
@@ -246,7 +254,8 @@ impl Tasks {
     }
 
     /// A task has failed, and its future holds the exception.
-    pub(super) fn note_failure(&mut self, id: u32, future: Future, thrown: Thrown) {
+    pub(super) fn note_failure(&mut self, future: Future, thrown: Thrown) {
+        let id = future.id();
         self.failures.insert(id, Failure { id, future: future.word(), thrown });
     }
 

@@ -21,49 +21,35 @@ use crate::vm::types::ExceptionClass;
 pub(super) struct ScriptTask {
     /// Alive while any of its tasks is in the machine's table.
     core: NonNull<Core>,
-    /// Until it has ended.
-    thread: Option<Box<Thread>>,
+    /// The table has its address, and so have queues: see [`enlist`](Self::enlist).
+    thread: Thread,
 }
 
 /// Makes a thread a task: that of the function which the host called.
-pub(super) fn spawn_main(core: &Arc<Core>, thread: Box<Thread>) -> JoinHandle<()> {
-    // SAFETY: on behalf of the first task.
-    let machine = unsafe { core.machine() };
-    let mut thread = machine.enlist(thread);
-    let thread_ptr = &raw mut *thread;
-    let task = ScriptTask { core: NonNull::from(&**core), thread: Some(thread) };
-    let handle = spawn_relaying(Location::caller(), task).expect("within a runtime");
-    // SAFETY: the thread is in its box, which the task owns and has not touched yet: no carrier that
-    // closes calls the machine.
-    unsafe { (*thread_ptr).wait.wakeup = Some(Wakeup::local(handle.task())) };
-    // A wish to stop ends this one, whatever it waits for.
-    machine.interrupt.set_wakeup(Some(Wakeup::new(handle.task())));
+pub(super) fn spawn_main(core: &Arc<Core>, thread: Thread) -> JoinHandle<()> {
+    let task = ScriptTask { core: NonNull::from(&**core), thread };
+    let enlist = |task: &mut ScriptTask, wakeup| {
+        // SAFETY: on behalf of the first task.
+        task.enlist(unsafe { core.machine() }, wakeup);
+    };
+    let handle = spawn_relaying(Location::caller(), task, enlist).expect("within a runtime");
+    // SAFETY: as above. A wish to stop ends this one, whatever it waits for.
+    unsafe { core.machine() }.interrupt.set_wakeup(Some(Wakeup::new(handle.task())));
     handle
 }
 
 impl Machine {
-    /// Takes a thread in that becomes a task.
-    fn enlist(&mut self, mut thread: Box<Thread>) -> Box<Thread> {
-        self.tasks.add(&mut thread);
-        self.tasks.charge(&self.heap, (TASK + thread.bytes()) as isize);
-        thread
-    }
-
     /// Makes a thread a task, behind all others that can run. Its future, or what stands for it, is
     /// settled at its end; whether that holds references, `references` says.
-    pub(crate) fn spawn(&mut self, mut thread: Box<Thread>, future: Future, references: bool) {
+    pub(crate) fn spawn(&mut self, mut thread: Thread, future: Future, references: bool) {
         thread.handle = future.word();
         thread.gives_reference = references;
-        let thread = self.enlist(thread);
-        future.belong(thread.id, thread.place);
-        let core = self.tasks.core_of_tasks();
-        let prepare = |task: &mut ScriptTask, wakeup| {
-            if let Some(thread) = &mut task.thread {
-                thread.wait.wakeup = Some(wakeup);
-            }
+        let task = ScriptTask { core: self.tasks.core_of_tasks(), thread };
+        let enlist = |task: &mut ScriptTask, wakeup| {
+            let (id, place) = task.enlist(self, wakeup);
+            future.belong(id, place);
         };
-        let task = ScriptTask { core, thread: Some(thread) };
-        spawn_detached(Location::caller(), task, prepare).expect("tasks run on a carrier");
+        spawn_detached(Location::caller(), task, enlist).expect("tasks run on a carrier");
     }
 
     /// Cancels the task of a future. False: it has ended, or there is none.
@@ -81,35 +67,44 @@ impl Machine {
 }
 
 impl ScriptTask {
-    /// The id of the task of the function that the host called.
-    pub(super) const MAIN: u32 = 0;
+    /// Takes the thread in among the tasks of its machine: from now on it stays where it is. Returns its
+    /// number and its place.
+    #[inline]
+    fn enlist(&mut self, machine: &mut Machine, wakeup: Wakeup) -> (u32, u32) {
+        self.thread.wait.wakeup = Some(wakeup);
+        machine.tasks.charge(&machine.heap, (TASK + self.thread.bytes()) as isize);
+        machine.tasks.add(&mut self.thread)
+    }
 
-    fn end(&mut self, exit: Exit) -> Step<()> {
+    /// Ends a task, as its thread has.
+    ///
+    /// # Safety
+    ///
+    /// The task has not ended, and no reference to it is used.
+    unsafe fn end(this: *mut ScriptTask, exit: Exit) -> Step<()> {
         // Dropped last.
         let _kept;
-        let Some(mut thread) = self.thread.take() else { return Step::Done(()) };
-        // SAFETY: alive while this task is in the table, and then kept.
-        let core = unsafe { self.core.as_ref() };
+        // SAFETY: the contract; the core is alive while this task is in the table, and then kept.
+        let (core, thread) = unsafe { ((*this).core.as_ref(), &mut (*this).thread) };
         // SAFETY: by a task.
         let machine = unsafe { core.machine() };
-        _kept = remove(machine, &mut thread);
-        if thread.id == ScriptTask::MAIN {
-            machine.interrupt.set_wakeup(None);
-            core.set_outcome(exit);
-            // Those that could run, and come before the host learns of it, do not go on.
-            core.begin_to_end();
-            drop(thread);
-            return Step::Done(());
-        }
-        // SAFETY: the handle of a thread is its future, which the thread has kept alive.
-        let future = unsafe { Future::from_word(thread.handle) };
-        match exit {
-            Exit::Done(word) => future.complete(word, thread.gives_reference),
-            Exit::Thrown(thrown) => fail(machine, thread.id, future, thrown),
-            Exit::Stopped(stop) => core.stop(stop),
-            _ => unreachable!("a task that has ended does not go on"),
+        _kept = remove(machine, thread);
+        match thread.future() {
+            None => {
+                machine.interrupt.set_wakeup(None);
+                core.set_outcome(exit);
+                // Those that could run, and come before the host learns of it, do not go on.
+                core.begin_to_end();
+            }
+            Some(future) => match exit {
+                Exit::Done(word) => future.complete(word, thread.gives_reference),
+                Exit::Thrown(thrown) => fail(machine, future, thrown),
+                Exit::Stopped(stop) => core.stop(stop),
+                _ => unreachable!("a task that has ended does not go on"),
+            },
         }
         machine.recycle(thread);
+        thread.clear();
         Step::Done(())
     }
 }
@@ -117,17 +112,18 @@ impl ScriptTask {
 /// Takes a thread out of the table that will not go on, with what [keeps](super::Tasks::remove) the core.
 #[must_use]
 fn remove(machine: &mut Machine, thread: &mut Thread) -> Option<Arc<Core>> {
+    thread.ended = true;
     machine.tasks.charge(&machine.heap, -((TASK + thread.bytes()) as isize));
     machine.tasks.remove(thread)
 }
 
 /// A cancelled task that ends by that is no failure that anybody must hear of.
-fn fail(machine: &mut Machine, id: u32, future: Future, thrown: Thrown) {
+fn fail(machine: &mut Machine, future: Future, thrown: Thrown) {
     let exception = thrown.exception;
     if machine.is_exception(exception, ExceptionClass::Cancelled) {
         future.see();
     } else {
-        machine.tasks.note_failure(id, future, thrown);
+        machine.tasks.note_failure(future, thrown);
     }
     future.fail(exception);
 }
@@ -145,73 +141,74 @@ impl Resumable for ScriptTask {
 unsafe impl Relay for ScriptTask {
     #[inline(always)]
     unsafe fn relay(this: *mut Self, cx: &mut Context<'_>) -> Step<()> {
-        // SAFETY: the contract; the reference ends before the thread runs.
-        let (machine, thread) = match unsafe { &mut *this }.begin() {
+        // SAFETY: the contract.
+        let (machine, thread) = match unsafe { ScriptTask::begin(this) } {
             Ok(begun) => begun,
             Err(step) => return step,
         };
-        // SAFETY: the machine is in its box, and the thread in the one of its task.
-        let halt = unsafe { (*machine.as_ptr()).resume(thread.as_ptr(), cx) };
+        // SAFETY: the machine is in its box, and the thread in its task.
+        let halt = unsafe { (*machine.as_ptr()).resume(thread, cx) };
         // SAFETY: all references have ended: this is the task that has run last, maybe another one.
-        let last = unsafe { cx.resumable::<ScriptTask>().as_mut() };
-        last.halted(halt, cx)
+        unsafe { ScriptTask::halted(cx.resumable::<ScriptTask>().as_ptr(), halt, cx) }
     }
 }
 
 impl ScriptTask {
     /// The machine and the thread, if it is to run.
+    ///
+    /// # Safety
+    ///
+    /// The task has not ended, and no reference to it is used.
     #[inline(always)]
-    fn begin(&mut self) -> Result<(NonNull<Machine>, NonNull<Thread>), Step<()>> {
-        // SAFETY: alive while this task is in the table: until it has ended.
-        let core = unsafe { self.core.as_ref() };
+    unsafe fn begin(this: *mut ScriptTask) -> Result<(NonNull<Machine>, *mut Thread), Step<()>> {
+        // SAFETY: the contract; the core is alive while this task is in the table: until it has ended.
+        let (core, thread) = unsafe { ((*this).core.as_ref(), &raw mut (*this).thread) };
         if core.is_ending() {
             // Cancelled, and so dropped when it parks.
             return Err(Step::Parked);
         }
-        let Some(thread) = &mut self.thread else { return Err(Step::Done(())) };
-        if thread.id == ScriptTask::MAIN
-            && let Some(stop) = core.stopped()
-        {
-            return Err(self.end(Exit::Stopped(stop)));
+        // SAFETY: as above; this reference ends before the task does.
+        let (is_main, is_cancelled) = {
+            let thread = unsafe { &*thread };
+            debug_assert!(!thread.ended);
+            (thread.is_main(), !thread.begun && thread.wait.is_cancelled())
+        };
+        if is_main && let Some(stop) = core.stopped() {
+            // SAFETY: as above.
+            return Err(unsafe { ScriptTask::end(this, Exit::Stopped(stop)) });
         }
         // SAFETY: by a task.
         let machine = unsafe { core.machine() };
-        if !thread.begun && thread.wait.is_cancelled() {
+        if is_cancelled {
             let message = "the task was cancelled before it began";
             let exception = machine.new_exception(ExceptionClass::Cancelled, message);
-            return Err(self.end(Exit::Thrown(Thrown { exception, backtrace: Vec::new() })));
+            let thrown = Thrown { exception, backtrace: Vec::new() };
+            // SAFETY: as above.
+            return Err(unsafe { ScriptTask::end(this, Exit::Thrown(thrown)) });
         }
-        Ok((NonNull::from(machine), NonNull::from(&mut **thread)))
+        Ok((NonNull::from(machine), thread))
     }
 
-    /// The thread, if it is one of these tasks and could go on at once, in the middle of another's run.
+    /// # Safety
+    ///
+    /// As for [`begin`](Self::begin); it has run, on behalf of this context.
     #[inline(always)]
-    fn next(&self, core: NonNull<Core>) -> Option<NonNull<Thread>> {
-        let thread = self.thread.as_deref()?;
-        let can = self.core == core && (thread.begun || !thread.wait.is_cancelled());
-        // SAFETY: as in `begin`.
-        let ends = thread.id == ScriptTask::MAIN && unsafe { core.as_ref() }.stopped().is_some();
-        (can && !ends).then(|| NonNull::from(thread))
-    }
-
-    #[inline(always)]
-    fn halted(&mut self, halt: Halt, cx: &mut Context<'_>) -> Step<()> {
-        // SAFETY: as in `begin`; by a task.
-        let machine = unsafe { self.core.as_ref().machine() };
-        let Some(thread) = &self.thread else { return Step::Done(()) };
+    unsafe fn halted(this: *mut ScriptTask, halt: Halt, cx: &mut Context<'_>) -> Step<()> {
         match halt {
             Halt::Yielded | Halt::Paused => Step::Yielded,
             Halt::Parked => {
-                let deadline = thread.wait.deadline;
+                // SAFETY: the contract.
+                let deadline = unsafe { (*this).thread.wait.deadline };
                 match deadline.is_far_future() || cx.poll_sleep(deadline).is_pending() {
                     true => Step::Parked,
                     false => Step::Yielded,
                 }
             }
-            halt => {
-                let exit = machine.exit(halt);
-                self.end(exit)
-            }
+            // SAFETY: the contract; by a task.
+            halt => unsafe {
+                let exit = (*this).core.as_ref().machine().exit(halt);
+                ScriptTask::end(this, exit)
+            },
         }
     }
 }
@@ -221,35 +218,35 @@ impl Tasks {
     /// at once: its thread.
     #[inline]
     pub(crate) fn pass_on(&mut self, parks: bool) -> Option<NonNull<Thread>> {
-        let core = self.core_of_tasks();
+        let core = self.core();
         // SAFETY: the context is that of the resume which is under way.
         let context = unsafe { self.context()?.as_mut() };
-        let mut next = None;
-        context.pass_on(parks, |task: NonNull<ScriptTask>| {
-            // SAFETY: it stands in the queue, and does not run.
-            next = unsafe { task.as_ref() }.next(core);
-            next.is_some()
-        })?;
-        next
+        // SAFETY: it stands in the queue, and does not run: it has not ended.
+        let is_ours = |task: NonNull<ScriptTask>| Some(unsafe { (*task.as_ptr()).core }) == core;
+        let next = context.pass_on(parks, is_ours)?;
+        // SAFETY: as above.
+        Some(NonNull::from(unsafe { &mut (*next.as_ptr()).thread }))
     }
 }
 
 impl Drop for ScriptTask {
     fn drop(&mut self) {
+        if self.thread.ended {
+            return;
+        }
         // Dropped last.
         let _kept;
-        let Some(mut thread) = self.thread.take() else { return };
         // SAFETY: alive while this task is in the table, and then kept.
         let core = unsafe { self.core.as_ref() };
         core.note_stuck();
         // SAFETY: by a task that is dropped: none has the machine.
         let machine = unsafe { core.machine() };
-        if thread.id == ScriptTask::MAIN {
+        if self.thread.is_main() {
             machine.interrupt.set_wakeup(None);
         }
-        _kept = remove(machine, &mut thread);
+        _kept = remove(machine, &mut self.thread);
         // Unwinds native functions that wait in the middle of it.
-        drop(thread);
+        self.thread.clear();
     }
 }
 
