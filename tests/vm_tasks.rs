@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
+use pirn::time::{Duration, Instant, Timer};
 use pirn::vm::{Call, Channel, Error, Object, Vm, compile};
 
 fn vm(source: &str) -> Vm {
@@ -169,6 +170,48 @@ fn tasks_that_have_not_ended_are_dropped_with_the_call() {
         assert_eq!(pirn::fibers(false).len(), 1);
     });
     assert_eq!(vm.run().unwrap(), 3);
+}
+
+/// Slices of a busy thread between two looks at the timers, at most.
+const SLICES: i64 = 64;
+
+#[test]
+fn a_timer_beside_a_busy_loop_is_late_by_no_more_than_the_slices_between_two_looks() {
+    // When the timer is due, and how often the loop has turned since it saw that the time had come.
+    let due = Arc::new(Mutex::new((None, 0)));
+    let seen = due.clone();
+    let turn = move || {
+        let (until, turns) = &mut *seen.lock().unwrap();
+        if until.is_some_and(|until| until <= Instant::now()) {
+            *turns += 1;
+        }
+        // For good when nobody looks at all.
+        *turns < 10 * SLICES * 1000
+    };
+    let source = "
+        native bool turn();
+        int main() { int n = 0; while (turn()) { n += 1; } return 0; }";
+    let program = compile(source).unwrap();
+    let late = pirn::run(|| {
+        let timer = pirn::thread::spawn(move || {
+            let rounds = (0..30).map(|_| {
+                let until = Instant::now() + Duration::from_millis(1);
+                *due.lock().unwrap() = (Some(until), 0);
+                Timer::at(until).wait();
+                std::mem::replace(&mut *due.lock().unwrap(), (None, 0)).1
+            });
+            let late: Vec<i64> = rounds.collect();
+            due.lock().unwrap().1 = i64::MAX;
+            late
+        });
+        let mut vm = Vm::builder().native("turn", turn).load(&program).unwrap();
+        assert_eq!(vm.run().unwrap(), 0);
+        timer.join().unwrap()
+    });
+    // The loop may have seen the time come at the begin of a slice.
+    let most = (SLICES + 1) * 1000;
+    assert!(late.iter().all(|&turns| turns <= most), "{late:?}");
+    assert_eq!(late.len(), 30);
 }
 
 /// Fibers and script tasks of one runtime, in the order of their turns.

@@ -190,6 +190,17 @@ impl RunQueue {
         (!self.is_empty()).then(|| self.at(self.head))
     }
 
+    /// The first one, if that is a task without a stack.
+    #[inline(always)]
+    pub(crate) fn peek_resumable(&self) -> Option<*const Task> {
+        if self.is_empty() {
+            return None;
+        }
+        let Runnable(first) = self.at(self.head);
+        let resumable = first.addr() & KIND == RESUMABLE;
+        resumable.then(|| first.map_addr(|address| address - RESUMABLE).cast_const().cast())
+    }
+
     /// Warms the caches for what runs soon: with many fibers the misses cost more than the switch.
     #[inline(always)]
     fn prefetch(&self) {

@@ -40,7 +40,7 @@ use super::clock::Instant;
 use super::fiber::Waiting;
 use super::party::{Party, PartyRef};
 use super::resource::Resource;
-use super::task::Task;
+use super::task::{self, Task};
 use super::timer::TimerKey;
 use super::wait::{Epoch, Manner, Outcome};
 use crate::sync::waiters::Record;
@@ -314,6 +314,7 @@ impl Waits {
 /// What a [`Resumable`] may ask of the scheduler while it runs, and what it polls with.
 pub struct Context<'a> {
     task: &'a Task,
+    carrier: &'a Carrier,
     pub(super) waits: Waits,
     /// It stays on the carrier.
     stays: PhantomData<*mut ()>,
@@ -321,8 +322,8 @@ pub struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// For one resume of a task without a stack.
-    pub(super) fn new(task: &'a Task) -> Self {
-        Context { task, waits: Waits::NONE, stays: PhantomData }
+    pub(super) fn new(task: &'a Task, carrier: &'a Carrier) -> Self {
+        Context { task, carrier, waits: Waits::NONE, stays: PhantomData }
     }
 
     /// The task that is being resumed.
@@ -363,7 +364,7 @@ impl<'a> Context<'a> {
     /// });
     /// ```
     pub fn should_yield(&self) -> bool {
-        Carrier::current().is_some_and(Carrier::others_can_run)
+        self.carrier.others_can_run()
     }
 
     /// Ready when this instant has come; else the task is resumed then at the latest.
@@ -408,15 +409,14 @@ impl<'a> Context<'a> {
         parks: bool,
         fits: impl FnOnce(NonNull<R>) -> bool,
     ) -> Option<NonNull<R>> {
-        let carrier = Carrier::current()?;
-        let next = carrier.next_to_relay(self.task)?;
+        let next = self.carrier.next_to_relay(self.task)?;
         // SAFETY: it relays, and so is of the one type that does.
         let resumable = unsafe { next.resumable_address() };
         if !fits(resumable) {
             return None;
         }
         // SAFETY: it is the next one, as was seen just now.
-        unsafe { carrier.relay(self.task, parks, next) };
+        unsafe { self.carrier.relay(self.task, parks, next) };
         self.task = next;
         Some(resumable)
     }
@@ -519,7 +519,7 @@ impl<'a> Context<'a> {
 /// not ended when it is used. So it does not keep a deadlock from being found, as a
 /// [`Thread`] would, by which anybody might wake the task.
 ///
-/// One that stays on the task's carrier costs less there: see [`local`](Self::local).
+/// One that stays on the task's carrier costs less there: see [`of`](Self::of).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wakeup(NonNull<Task>);
 
@@ -535,16 +535,22 @@ impl Wakeup {
         Wakeup(NonNull::from(task))
     }
 
-    /// To be used on the task's carrier only.
-    pub(crate) fn local(task: &Task) -> Wakeup {
-        Wakeup(NonNull::from(task))
+    /// Of the task that a resumable lies in. To be used on its carrier only.
+    ///
+    /// # Safety
+    ///
+    /// It lies in one, and has not been dropped.
+    #[inline(always)]
+    pub(crate) unsafe fn of<R: Resumable>(resumable: NonNull<R>) -> Wakeup {
+        // SAFETY: the contract.
+        Wakeup(unsafe { task::task_of(resumable) })
     }
 
     /// Resumes the task, as an unpark does.
     ///
     /// # Safety
     ///
-    /// The task has not ended. On its carrier, if the reference is [`local`](Self::local).
+    /// The task has not ended. On its carrier, if the reference was made by [`of`](Self::of).
     #[inline]
     pub(crate) unsafe fn wake(self) {
         // SAFETY: the contract.
@@ -559,6 +565,19 @@ impl Wakeup {
                 }
             }
             _ => task.party.unpark(),
+        }
+    }
+
+    /// There is something to be seen to before the task's next turn: it is not
+    /// [passed](Context::pass_on) that by another one.
+    ///
+    /// # Safety
+    ///
+    /// As for [`wake`](Self::wake); and the caller runs on the task's carrier.
+    pub(crate) unsafe fn hold(self) {
+        // SAFETY: the contract.
+        if let Some(stackless) = unsafe { self.0.as_ref() }.stackless() {
+            stackless.ends_turn_itself();
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::carrier::Carrier;
 use super::mailbox::Mailbox;
-use super::resumable::{Relay, Resumable, Wakeup};
+use super::resumable::{Relay, Resumable};
 use super::runtime::Shared;
 use super::scope::Tally;
 use super::task::{self, Spec, Task, Unobserved};
@@ -124,13 +124,13 @@ pub(crate) fn spawn_stackless<R: Resumable + 'static>(
     resumable: R,
 ) -> io::Result<JoinHandle<R::Output>> {
     let create = |spec, resumable| task::create_stackless(spec, resumable, false);
-    let task = begin_stackless(name, spawned_at, resumable, create, |_, _| {})?;
+    let task = begin_stackless(name, spawned_at, resumable, create, |_| {})?;
     // SAFETY: the handle's reference, for the output that the task was made with.
     Ok(unsafe { JoinHandle::new(task) })
 }
 
 /// [`spawn_stackless`], of a task that relays. `prepare` is called with the resumable in its place,
-/// where it stays while it has not ended, and with what wakes it.
+/// where it stays while it has not ended.
 ///
 /// # Errors
 ///
@@ -138,7 +138,7 @@ pub(crate) fn spawn_stackless<R: Resumable + 'static>(
 pub(crate) fn spawn_relaying<R: Relay + 'static>(
     spawned_at: &'static Location<'static>,
     resumable: R,
-    prepare: impl FnOnce(&mut R, Wakeup),
+    prepare: impl FnOnce(&mut R),
 ) -> io::Result<JoinHandle<R::Output>> {
     let create = |spec, resumable| task::create_relaying(spec, resumable, false);
     let task = begin_stackless(None, spawned_at, resumable, create, prepare)?;
@@ -151,22 +151,23 @@ pub(crate) fn spawn_relaying<R: Relay + 'static>(
 /// # Errors
 ///
 /// As above.
+#[inline(always)]
 pub(crate) fn spawn_detached<R: Relay + 'static>(
     spawned_at: &'static Location<'static>,
     resumable: R,
-    prepare: impl FnOnce(&mut R, Wakeup),
+    prepare: impl FnOnce(&mut R),
 ) -> io::Result<()> {
     let create = |spec, resumable| task::create_relaying(spec, resumable, true);
     begin_stackless(None, spawned_at, resumable, create, prepare).map(drop)
 }
 
-#[inline]
+#[inline(always)]
 fn begin_stackless<R: Resumable + 'static>(
     name: Option<Box<str>>,
     spawned_at: &'static Location<'static>,
     resumable: R,
     create: impl FnOnce(Spec, R) -> NonNull<Task>,
-    prepare: impl FnOnce(&mut R, Wakeup),
+    prepare: impl FnOnce(&mut R),
 ) -> io::Result<NonNull<Task>> {
     let Some(carrier) = Carrier::current() else {
         return Err(io::Error::other(
@@ -186,7 +187,7 @@ fn begin_stackless<R: Resumable + 'static>(
     };
     let task = create(spec, resumable);
     // SAFETY: nobody else has seen the task yet.
-    unsafe { prepare(task.as_ref().resumable(), Wakeup::local(task.as_ref())) };
+    unsafe { prepare(task.as_ref().resumable()) };
     if carrier.is_closing() {
         refuse(task);
     } else {

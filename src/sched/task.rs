@@ -57,6 +57,7 @@ use super::wait::{Epoch, Outcome};
 use crate::stack::SizeClass;
 use crate::thread::Locals;
 use cell::{Fibered, VTable, stage};
+pub(super) use cell::task_of;
 pub(crate) use cell::{create, create_relaying, create_stackless};
 
 const DONE: u8 = 1;
@@ -269,6 +270,18 @@ impl Task {
     pub(crate) fn stackless(&self) -> Option<&Stackless> {
         // SAFETY: it lies behind the record of such a task, in the same allocation.
         self.is_stackless().then(|| unsafe { &*ptr::from_ref(self).add(1).cast::<Stackless>() })
+    }
+
+    /// [`stackless`](Self::stackless), where that is known.
+    ///
+    /// # Safety
+    ///
+    /// It is a task without a stack.
+    #[inline(always)]
+    pub(super) unsafe fn stackless_unchecked(&self) -> &Stackless {
+        debug_assert!(self.is_stackless(), "it has a stack");
+        // SAFETY: as above.
+        unsafe { &*ptr::from_ref(self).add(1).cast::<Stackless>() }
     }
 
     #[inline]

@@ -31,7 +31,7 @@ use std::task::Poll;
 use super::heap::{self, HeapFull, LocalHeap};
 use super::interp::Machine;
 use super::link::TypeIndex;
-use super::tasks::Tasks;
+use super::tasks::{Tasks, Wait};
 use super::tasks::queue::{Queue, Timeout, What};
 use super::tasks::table::Finished;
 use super::types::{ExceptionClass, FunctionId, Signature, TypeId, TypeTable};
@@ -528,7 +528,8 @@ impl<'a> Context<'a> {
                 let place = self.machine.current().place();
                 let job = blocking::spawn(move || Box::new(job()) as Finished);
                 if self.machine.tasks.leave_to_pool(place, job) {
-                    self.machine.current().wait.wake();
+                    // SAFETY: of the running thread, which is a task, and lies in it.
+                    unsafe { Wait::wake(&raw const self.machine.current().wait) };
                 }
                 return Ok(outcome);
             }

@@ -27,7 +27,7 @@ impl Carrier {
             self.cancel_timer(stackless);
         }
         stackless.wake_up(resumed);
-        let mut context = TaskContext::new(resumed);
+        let mut context = TaskContext::new(resumed, self);
         self.begin_turn(resumed, stackless, Phase::Running);
         // SAFETY: by the runtime, one at a time, and not after its end.
         let step = unsafe { resumed.resume(&mut context) };
@@ -125,9 +125,8 @@ impl Carrier {
     /// if nothing is to be done but what that does.
     #[inline]
     pub(in crate::sched) fn next_to_relay<'a>(&self, from: &Task) -> Option<&'a Task> {
-        let Kind::Resumable(next) = self.queue().peek()?.kind() else { return None };
         // SAFETY: a queued task is alive, until it has had its turn.
-        let next = unsafe { &*next };
+        let next = unsafe { &*self.queue().peek_resumable()? };
         let (old, new) = (stackless(from), stackless(next));
         let can = old.can_relay()
             && new.can_relay()
@@ -190,8 +189,8 @@ impl Carrier {
 }
 
 /// What a task has that the queue calls resumable.
+#[inline(always)]
 fn stackless(task: &Task) -> &Stackless {
-    debug_assert!(task.is_stackless(), "resumable tasks have no stack");
     // SAFETY: only such tasks are queued as resumable, and come here.
-    unsafe { task.stackless().unwrap_unchecked() }
+    unsafe { task.stackless_unchecked() }
 }

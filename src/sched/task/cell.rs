@@ -123,6 +123,7 @@ pub(crate) fn create_stackless<R: Resumable + 'static>(
 }
 
 /// [`create_stackless`], for one that relays.
+#[inline(always)]
 pub(crate) fn create_relaying<R: Relay + 'static>(
     spec: Spec,
     resumable: R,
@@ -235,6 +236,18 @@ unsafe fn destroy<F, T, X, const JOINED: bool>(party: NonNull<Party>) {
 pub(super) unsafe fn stage<F, T, X>(task: *const Task) -> *mut Stage<F, T> {
     // SAFETY: `task` is the first field of the cell.
     unsafe { (*task.cast::<TaskCell<F, T, X>>()).stage.get() }
+}
+
+/// The task without a stack that a resumable lies in.
+///
+/// # Safety
+///
+/// It lies in one.
+#[inline(always)]
+pub(crate) unsafe fn task_of<R: Resumable>(resumable: NonNull<R>) -> NonNull<Task> {
+    let at = mem::offset_of!(TaskCell<R, R::Output, Stackless>, stage);
+    // SAFETY: the stage begins with it, which lies so far behind the record.
+    unsafe { resumable.byte_sub(at).cast() }
 }
 
 /// Moves the closure out.

@@ -92,7 +92,7 @@ impl Tasks {
         let machine = self.machine();
         let (function, signature) = call::find::<R, _>(machine, name, &args)?;
         let words = call::arguments(machine, &args, &signature)?;
-        self.start(signature.result, |machine| Ok(Started::Thread(machine.start(function, &words))))
+        self.start(signature.result, |machine| Ok(Started::Thread(machine.prepare(function, &words))))
     }
 
     /// Spawns a task that calls a function value: see [`Vm::call_value`].
@@ -132,7 +132,7 @@ impl Tasks {
         // SAFETY: a type of threads or futures.
         let future = unsafe { Future::new(&machine.heap, ty) }.map_err(|_| Error::HeapFull)?;
         match start(machine).map_err(|trap| call::error(machine, trap))? {
-            Started::Thread(thread) => machine.spawn(thread, future, references),
+            Started::Thread(begin) => machine.spawn(begin, future, references),
             Started::Done(word) => future.complete(word, references),
         }
         // SAFETY: a new object of this type.

@@ -63,7 +63,7 @@ pub(crate) use load::LoadError;
 pub(crate) use native::LinkedNative;
 pub(crate) use state::Step;
 pub(crate) use targets::{Entered, Started};
-pub(crate) use thread::Thread;
+pub(crate) use thread::{Begin, Thread};
 pub(crate) use throw::Thrown;
 
 use self::load::heap_type;
@@ -238,9 +238,15 @@ impl std::fmt::Debug for Machine {
 }
 
 impl Machine {
-    /// A thread that stands at the begin of a function, with its arguments.
-    #[inline]
+    /// A thread that stands at the begin of a function, with its arguments; it is no task yet, and settles
+    /// nothing at its end.
     pub(crate) fn start(&mut self, function: FunctionId, arguments: &[Word]) -> Thread {
+        Thread::new(self.prepare(function, arguments), 0, false)
+    }
+
+    /// Where a thread stands at the begin of a function, with its arguments.
+    #[inline]
+    pub(crate) fn prepare(&mut self, function: FunctionId, arguments: &[Word]) -> Begin {
         let depth = self.limits.depth.min(self.most_words());
         let entry = self.tables.entries[function.0 as usize];
         let least = 1 + entry.bytes / size_of::<Word>();
@@ -251,7 +257,7 @@ impl Machine {
             *word = argument;
         }
         // Both fit: see `MOST_WORDS`.
-        Thread::new(segment, entry.code, depth.max(least) as u32)
+        Begin { segment, pc: entry.code, allowed: depth.max(least) as u32 }
     }
 
     /// Keeps what a thread has that has ended, for another one.
@@ -371,7 +377,10 @@ impl Machine {
     fn give_way(&mut self, halt: Halt) -> Step {
         match self.next_thread(halt == Halt::Parked) {
             Some(next) => self.change_to(next.as_ptr()),
-            None => self.leave(halt),
+            None => {
+                self.end_slice();
+                self.leave(halt)
+            }
         }
     }
 
@@ -379,7 +388,9 @@ impl Machine {
     fn next_thread(&mut self, parks: bool) -> Option<NonNull<Thread>> {
         // SAFETY: the current thread is borrowed by `run`.
         let thread = unsafe { &*self.thread };
-        self.end_slice();
+        if self.fuel != UNLIMITED {
+            self.end_slice();
+        }
         // A thread with native functions in the middle of it leaves them on a stack; deadlines are
         // looked at between two runs, and what else ends them.
         let can = self.suspender.is_null()
@@ -394,10 +405,14 @@ impl Machine {
     /// not run.
     #[inline(always)]
     fn change_to(&mut self, next: *mut Thread) -> Step {
-        self.leave_thread();
+        // SAFETY: the old one is borrowed by `run`, and has no window; the new one is alive, as its task
+        // is. Both are used by these pointers alone.
+        unsafe {
+            (*self.thread).pc = self.pc;
+            (*self.thread).base = self.base_offset() as u32;
+            (*next).begun = true;
+        }
         self.thread = next;
-        // SAFETY: it is alive, as its task is, and used by this pointer alone.
-        unsafe { (*next).begun = true };
         if self.last_thrown.is_some() {
             self.last_thrown = None;
         }

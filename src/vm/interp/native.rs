@@ -72,18 +72,35 @@ impl std::fmt::Debug for Window {
 /// `call.native`
 pub(super) fn call(machine: &mut Machine) -> Step {
     if machine.heap.wants_collection() {
-        machine.collect();
+        return collect_and_call(machine);
     }
+    call_by_kind(machine)
+}
+
+#[cold]
+#[inline(never)]
+fn collect_and_call(machine: &mut Machine) -> Step {
+    machine.collect();
+    call_by_kind(machine)
+}
+
+// The three ways end in a call of their own, so that giving way, which is short, saves no registers for
+// the others.
+#[inline(always)]
+fn call_by_kind(machine: &mut Machine) -> Step {
     // SAFETY: as in `invoke`.
     let native = unsafe { machine.natives.get_unchecked(machine.code().x() as usize) };
     match native.kind {
+        NativeKind::GivesWay if machine.tasks.is_task() => {
+            machine.advance();
+            machine.give_way(Halt::Yielded)
+        }
         NativeKind::Reentrant => machine.in_window(call_here),
-        NativeKind::GivesWay if machine.tasks.is_task() => machine.end_call(Outcome::Yield),
         _ => call_here(machine),
     }
 }
 
-#[inline(always)]
+#[inline(never)]
 fn call_here(machine: &mut Machine) -> Step {
     match invoke(machine) {
         Ok(outcome) => machine.end_call(outcome),

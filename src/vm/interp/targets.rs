@@ -6,7 +6,7 @@
 
 use super::state::Step;
 use super::tables::Found;
-use super::{Machine, Thread, slow};
+use super::{Machine, Begin, slow};
 use crate::vm::heap::{Str, object};
 use crate::vm::link::TypeIndex;
 use crate::vm::native::{Trap, Word};
@@ -75,7 +75,7 @@ pub(crate) enum Entered {
 /// What a task of a function value begins with.
 #[derive(Debug)]
 pub(crate) enum Started {
-    Thread(Thread),
+    Thread(Begin),
     /// It has ended already, with this word.
     Done(Word),
 }
@@ -243,10 +243,10 @@ impl Machine {
         if let (Callee::Function(function), receiver) = self.resolve_function_value(value) {
             let arguments = [receiver];
             let bound = usize::from(Machine::is_bound(value));
-            return Ok(Started::Thread(self.start(function, &arguments[..bound])));
+            return Ok(Started::Thread(self.prepare(function, &arguments[..bound])));
         }
         match self.enter_value(value, Vec::new())? {
-            Entered::Function(function, words) => Ok(Started::Thread(self.start(function, &words))),
+            Entered::Function(function, words) => Ok(Started::Thread(self.prepare(function, &words))),
             Entered::Done(word) => Ok(Started::Done(word)),
         }
     }

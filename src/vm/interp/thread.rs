@@ -75,12 +75,11 @@ pub(super) struct Nested {
 }
 
 impl Thread {
-    /// A thread that stands at an instruction, with its one frame at the begin of a segment, of which it
-    /// may use so many words.
+    /// A thread that settles a future at its end, or none: see [`handle`](Self::handle).
     #[inline(always)]
-    pub(super) fn new(segment: Segment, pc: *const Code, allowed: u32) -> Thread {
-        let Segment { start, length } = segment;
-        std::mem::forget(segment);
+    pub(crate) fn new(begin: Begin, handle: Word, gives_reference: bool) -> Thread {
+        let Begin { segment: Segment { start, length }, pc, allowed } = begin;
+        std::mem::forget(begin);
         Thread {
             start,
             length,
@@ -89,8 +88,8 @@ impl Thread {
             pc,
             middle: None,
             wait: Wait::new(),
-            handle: 0,
-            gives_reference: false,
+            handle,
+            gives_reference,
             begun: false,
             ended: false,
         }
@@ -206,6 +205,15 @@ impl Drop for Thread {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+/// Where a thread begins: at an instruction, with its one frame at the begin of a segment.
+#[derive(Debug)]
+pub(crate) struct Begin {
+    pub(super) segment: Segment,
+    pub(super) pc: *const Code,
+    /// Words of the segment that it may use.
+    pub(super) allowed: u32,
 }
 
 /// The words of a segment: those of a boxed slice.

@@ -45,7 +45,7 @@ pub fn spawn(cx: &mut Context<'_>) -> Native {
         _ => false,
     };
     match cx.machine().start_value(function)? {
-        Started::Thread(thread) => cx.machine().spawn(thread, future, references),
+        Started::Thread(begin) => cx.machine().spawn(begin, future, references),
         Started::Done(word) => future.complete(word, references),
     }
     cx.set_word(future.word());

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::guest::Entrance;
-use super::queue::What;
+use super::queue::{Wait, What};
 use super::report;
 use super::table::Failure;
 use super::task;
@@ -219,10 +219,13 @@ impl Core {
         // SAFETY: by a task.
         let machine = unsafe { self.machine() };
         for thread in machine.tasks.threads() {
-            // SAFETY: what is in the table is alive.
-            let thread = unsafe { thread.as_ref() };
-            if thread.is_main() {
-                thread.wait.wake();
+            // SAFETY: what is in the table is alive, in its task, and we are on its carrier.
+            unsafe {
+                if thread.as_ref().is_main() {
+                    let wait = &raw const (*thread.as_ptr()).wait;
+                    Wait::hold(wait);
+                    Wait::wake(wait);
+                }
             }
         }
         self.dismiss_guests();
@@ -250,9 +253,9 @@ impl Core {
         let machine = unsafe { self.machine() };
         machine.interrupt.set_wakeup(None);
         for thread in machine.tasks.threads() {
-            // SAFETY: what is in the table is alive, and its task has not ended; we are on its carrier.
+            // SAFETY: as above; its task has not ended, and we are on its carrier.
             unsafe {
-                if let Some(wakeup) = thread.as_ref().wait.wakeup {
+                if let Some(wakeup) = Wait::wakeup(&raw const (*thread.as_ptr()).wait) {
                     wakeup.cancel();
                 }
             }

@@ -18,7 +18,7 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::core::Core;
-use super::queue::{State, Wait};
+use super::queue::{GuestWait, State, Wait};
 use crate::sched::carrier::{Carrier, current_party};
 use crate::sched::clock::Instant;
 use crate::sched::party::ThreadId;
@@ -197,31 +197,30 @@ impl Core {
         let Some(task) = Carrier::current().and_then(Carrier::current_task) else {
             return Err(NotRunning);
         };
-        let mut wait = Box::new(Wait::new());
-        wait.wakeup = Some(Wakeup::new(task));
-        if wait.park(waiting).is_err() {
+        let mut wait = Box::new(GuestWait::new(Wakeup::new(task)));
+        if wait.wait.park(waiting).is_err() {
             return Err(NotRunning);
         }
         // SAFETY: on the carrier, between the runs of the tasks.
         unsafe { self.machine() }.tasks.guests.push(NonNull::from(&mut *wait));
         let guest = Guest { core: self, wait };
         loop {
-            match guest.wait.state() {
+            match guest.wait().state() {
                 State::Waiting => {}
                 // Let go: the machine may be elsewhere by now.
                 State::Idle | State::Cancelled => return Err(NotRunning),
-                State::Served => return Ok(Visit::Served(guest.wait.node.value)),
+                State::Served => return Ok(Visit::Served(guest.wait().node.value)),
                 State::Again | State::Failed => return Ok(Visit::Again),
                 State::Closed => return Ok(Visit::Closed),
             }
-            if guest.wait.is_due() {
+            if guest.wait().is_due() {
                 return Ok(Visit::TimedOut);
             }
             // SAFETY: it has not been let go, so the call is under way, on this carrier.
             if self.stopped().is_some() || unsafe { self.machine() }.interrupt.stop_requested() {
                 return Err(NotRunning);
             }
-            match guest.wait.deadline {
+            match guest.wait().deadline() {
                 far if far.is_far_future() => thread::park(),
                 soon => thread::park_timeout(soon.saturating_duration_since(Instant::now())),
             }
@@ -232,11 +231,13 @@ impl Core {
     pub(super) fn dismiss_guests(&self) {
         // SAFETY: by the call that ends, on the carrier of its tasks.
         let guests = mem::take(unsafe { &mut self.machine().tasks.guests });
-        for mut guest in guests {
-            // SAFETY: a guest takes itself out before it goes.
-            let wait = unsafe { guest.as_mut() };
-            wait.leave();
-            wait.wake();
+        for guest in guests {
+            let wait = guest.cast::<Wait>().as_ptr();
+            // SAFETY: a guest takes itself out before it goes; its wait comes first.
+            unsafe {
+                (*wait).leave();
+                Wait::wake(wait);
+            }
         }
     }
 }
@@ -244,19 +245,25 @@ impl Core {
 /// A wait of a guest, which the machine knows.
 struct Guest<'a> {
     core: &'a Core,
-    wait: Box<Wait>,
+    wait: Box<GuestWait>,
+}
+
+impl Guest<'_> {
+    fn wait(&self) -> &Wait {
+        &self.wait.wait
+    }
 }
 
 impl Drop for Guest<'_> {
     fn drop(&mut self) {
-        if self.wait.state() == State::Idle {
+        if self.wait().state() == State::Idle {
             return;
         }
         // SAFETY: it has not been let go, so the call is under way, on this carrier.
         let guests = unsafe { &mut self.core.machine().tasks.guests };
         let own = ptr::from_ref(&*self.wait);
         guests.retain(|guest| !ptr::eq(guest.as_ptr(), own));
-        self.wait.leave();
+        self.wait.wait.leave();
     }
 }
 

@@ -20,6 +20,7 @@
 use std::ptr;
 
 use super::select::Arms;
+use super::task::ScriptTask;
 use crate::sched::clock::Instant;
 use crate::sched::resumable::Wakeup;
 use crate::vm::heap::{Tracer, object};
@@ -115,6 +116,18 @@ pub(crate) struct Node {
     pub(super) timeout: Timeout,
     /// Somebody wants the thread to end: it is told at its next wait.
     cancelled: bool,
+    whose: Whose,
+}
+
+/// Who waits, and so how it is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    /// A thread that is no task: it does not wait.
+    Nobody,
+    /// The thread of a [`ScriptTask`], which the wait lies in.
+    Task,
+    /// A guest: this is the wait of a [`GuestWait`].
+    Guest,
 }
 
 /// One of several places of a wait.
@@ -149,6 +162,7 @@ impl Node {
             what: What::Sleep,
             timeout: Timeout::Throws,
             cancelled: false,
+            whose: Whose::Nobody,
         }
     }
 
@@ -171,21 +185,115 @@ impl Node {
 pub(crate) struct Wait {
     /// First, so that one in the [seat](Seat) of a wait is a wait.
     pub(super) node: Node,
-    /// Further nodes, of a wait for several things.
-    pub(super) arms: Option<Box<Arms>>,
-    pub(super) deadline: Instant,
-    /// By which it is woken; none before its task exists.
-    pub(super) wakeup: Option<Wakeup>,
+    rest: Rest,
+}
+
+/// What few waits have, in one word: a deadline, as an odd number; or, of a wait for several things,
+/// the box with their nodes, which has the deadline then. Null: neither.
+#[derive(Debug)]
+struct Rest(*mut Arms);
+
+impl Rest {
+    const NOTHING: Rest = Rest(ptr::null_mut());
+
+    fn until(deadline: Instant) -> Rest {
+        if deadline.is_far_future() {
+            return Rest::NOTHING;
+        }
+        // What is later than that does not come.
+        let nanos = deadline.nanos().min(u64::MAX >> 1);
+        Rest(ptr::without_provenance_mut((nanos << 1 | 1) as usize))
+    }
+
+    fn several(arms: Box<Arms>) -> Rest {
+        Rest(Box::into_raw(arms))
+    }
+
+    #[inline]
+    fn has_arms(&self) -> bool {
+        !self.0.is_null() && self.0.addr() & 1 == 0
+    }
+
+    #[inline]
+    fn arms(&self) -> Option<&Arms> {
+        // SAFETY: that is a box, which this owns.
+        self.has_arms().then(|| unsafe { &*self.0 })
+    }
+
+    #[inline]
+    fn arms_mut(&mut self) -> Option<&mut Arms> {
+        // SAFETY: as above.
+        self.has_arms().then(|| unsafe { &mut *self.0 })
+    }
+
+    #[inline]
+    fn deadline(&self) -> Instant {
+        match self.arms() {
+            Some(arms) => arms.deadline,
+            None if self.0.is_null() => Instant::FAR_FUTURE,
+            None => Instant::from_nanos(self.0.addr() as u64 >> 1),
+        }
+    }
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        if self.has_arms() {
+            // SAFETY: as above, and it goes now.
+            drop(unsafe { Box::from_raw(self.0) });
+        }
+    }
+}
+
+/// The wait of a guest of the machine, which is in a box of its own.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct GuestWait {
+    /// First, so that the wait of a [guest](Whose) is one of these.
+    pub(super) wait: Wait,
+    wakeup: Wakeup,
+}
+
+impl GuestWait {
+    /// For somebody who is woken so.
+    pub(super) fn new(wakeup: Wakeup) -> GuestWait {
+        let mut wait = Wait::new();
+        wait.node.whose = Whose::Guest;
+        GuestWait { wait, wakeup }
+    }
 }
 
 impl Wait {
     pub(crate) const fn new() -> Wait {
-        Wait { node: Node::new(), arms: None, deadline: Instant::FAR_FUTURE, wakeup: None }
+        Wait { node: Node::new(), rest: Rest::NOTHING }
+    }
+
+    /// The thread is that of a task from now on, and lies in it.
+    #[inline]
+    pub(super) fn belongs_to_task(&mut self) {
+        self.node.whose = Whose::Task;
     }
 
     /// Whether the thread is a task.
     pub(crate) fn is_of_task(&self) -> bool {
-        self.wakeup.is_some()
+        self.node.whose == Whose::Task
+    }
+
+    /// By what somebody is woken; `None` if the thread is no task.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is to all of what the wait lies in, which is alive.
+    #[inline(always)]
+    pub(super) unsafe fn wakeup(this: *const Wait) -> Option<Wakeup> {
+        // SAFETY: the contract; `whose` says what the wait lies in.
+        unsafe {
+            match (*this).node.whose {
+                Whose::Nobody => None,
+                Whose::Task => Some(ScriptTask::wakeup_of(this)),
+                Whose::Guest => Some((*this.cast::<GuestWait>()).wakeup),
+            }
+        }
     }
 
     pub(crate) fn what(&self) -> What {
@@ -228,7 +336,7 @@ impl Wait {
     ) -> Result<(), Trap> {
         self.begin(waiting)?;
         // SAFETY: as in `park`.
-        self.arms = Some(unsafe { Arms::begin(self, arms) });
+        self.rest = Rest::several(unsafe { Arms::begin(self, arms, waiting.deadline) });
         Ok(())
     }
 
@@ -243,7 +351,7 @@ impl Wait {
         (node.what, node.timeout) = (waiting.what, waiting.timeout);
         (node.value, node.reference) = (waiting.value, waiting.reference);
         node.state = State::Waiting;
-        self.deadline = waiting.deadline;
+        self.rest = Rest::until(waiting.deadline);
         Ok(())
     }
 
@@ -256,7 +364,7 @@ impl Wait {
     /// no such wait.
     #[inline]
     pub(crate) fn take_word(&mut self) -> Option<Word> {
-        if self.node.state != State::Served || self.arms.is_some() {
+        if self.node.state != State::Served || self.rest.has_arms() {
             return None;
         }
         let word = self.node.value;
@@ -267,36 +375,48 @@ impl Wait {
     /// The end of a wait that is in no queue.
     #[inline]
     fn settle(&mut self) {
-        debug_assert!(self.node.seat == Seat::None && self.arms.is_none());
+        debug_assert!(self.node.seat == Seat::None && !self.rest.has_arms());
         self.node.object = 0;
         self.node.value = 0;
         self.node.reference = false;
         self.node.state = State::Idle;
-        self.deadline = Instant::FAR_FUTURE;
+        // Not by an assignment: there is nothing to be dropped.
+        self.rest.0 = ptr::null_mut();
+    }
+
+    /// When it ends, whatever happens.
+    #[inline]
+    pub(super) fn deadline(&self) -> Instant {
+        self.rest.deadline()
+    }
+
+    /// By which of several things it has ended.
+    pub(super) fn served(&self) -> u32 {
+        self.rest.arms().map_or(0, |arms| arms.served)
     }
 
     /// Whether it ends at some instant.
     #[inline]
     pub(crate) fn has_deadline(&self) -> bool {
-        !self.deadline.is_far_future()
+        !self.rest.deadline().is_far_future()
     }
 
     /// Whether the deadline has passed.
     pub(super) fn is_due(&self) -> bool {
-        self.has_deadline() && self.deadline <= Instant::now()
+        self.has_deadline() && self.rest.deadline() <= Instant::now()
     }
 
-    /// The task has ended. What was wanted of it is not wanted of the next one that has its thread.
+    /// The task has ended.
     pub(super) fn end(&mut self) {
         self.leave();
         self.node.cancelled = false;
-        self.wakeup = None;
+        self.node.whose = Whose::Nobody;
     }
 
     /// Takes the wait out of its queues, whatever has become of it.
     #[inline]
     pub(crate) fn leave(&mut self) {
-        if self.node.seat != Seat::None || self.arms.is_some() {
+        if self.node.seat != Seat::None || self.rest.has_arms() {
             self.leave_queues();
         }
         self.settle();
@@ -307,38 +427,70 @@ impl Wait {
         // SAFETY: queued nodes are in living objects' queues: see the module's documentation.
         unsafe {
             unlink(&mut self.node);
-            if let Some(arms) = &mut self.arms {
+            if let Some(arms) = self.rest.arms_mut() {
                 arms.leave();
             }
         }
-        self.arms = None;
+        self.rest = Rest::NOTHING;
     }
 
     pub(crate) fn trace(&self, tracer: &mut Tracer<'_>) {
         self.node.trace(tracer);
-        if let Some(arms) = &self.arms {
+        if let Some(arms) = self.rest.arms() {
             arms.trace(tracer);
         }
     }
 
+    /// Wakes who waits.
+    ///
+    /// # Safety
+    ///
+    /// As for [`wakeup`](Self::wakeup); and on the carrier of the tasks.
     #[inline]
-    pub(crate) fn wake(&self) {
-        if let Some(wakeup) = self.wakeup {
-            // SAFETY: the thread belongs to its task, which has not ended while the thread is there.
-            unsafe { wakeup.wake() };
+    pub(crate) unsafe fn wake(this: *const Wait) {
+        // SAFETY: the contract; a task has not ended while its thread belongs to it.
+        unsafe {
+            if let Some(wakeup) = Wait::wakeup(this) {
+                wakeup.wake();
+            }
+        }
+    }
+
+    /// Has the thread looked at before its next turn: whether it goes on at all.
+    ///
+    /// # Safety
+    ///
+    /// As for [`wake`](Self::wake).
+    pub(super) unsafe fn hold(this: *const Wait) {
+        // SAFETY: as above.
+        unsafe {
+            if let Some(wakeup) = Wait::wakeup(this) {
+                wakeup.hold();
+            }
         }
     }
 
     /// Ends the wait, or else the next one. What comes from now on goes to the next in line.
-    pub(super) fn cancel(&mut self) {
-        match self.node.state {
-            State::Waiting => {
-                self.leave();
-                self.node.state = State::Cancelled;
-                self.wake();
+    ///
+    /// # Safety
+    ///
+    /// As for [`wake`](Self::wake); and no reference to the wait is used.
+    pub(super) unsafe fn cancel(this: *mut Wait) {
+        // SAFETY: the contract.
+        unsafe {
+            match (*this).node.state {
+                State::Waiting => {
+                    (*this).leave();
+                    (*this).node.state = State::Cancelled;
+                    Wait::wake(this);
+                }
+                State::Cancelled => {}
+                _ => {
+                    (*this).node.cancelled = true;
+                    // It may not have begun yet: then it does not.
+                    Wait::hold(this);
+                }
             }
-            State::Cancelled => {}
-            _ => self.node.cancelled = true,
         }
     }
 }
@@ -457,7 +609,7 @@ impl Queue {
             (*node).state = state;
             (*node).value = value;
             (*node).reference = reference;
-            (*node.cast::<Wait>()).wake();
+            Wait::wake(node.cast());
         }
     }
 
@@ -536,7 +688,7 @@ unsafe fn end(node: *mut Node, state: State, value: Word, reference: bool) {
             Seat::Arm => {
                 let Arm { owner, index, .. } = *node.cast::<Arm>();
                 // The others may not be served any more.
-                if let Some(arms) = &mut (*owner).arms {
+                if let Some(arms) = (*owner).rest.arms_mut() {
                     arms.leave();
                     arms.served = index;
                 }
@@ -549,6 +701,6 @@ unsafe fn end(node: *mut Node, state: State, value: Word, reference: bool) {
         (*main).state = state;
         (*main).value = value;
         (*main).reference = reference;
-        (*owner).wake();
+        Wait::wake(owner);
     }
 }

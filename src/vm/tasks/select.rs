@@ -3,6 +3,7 @@
 use super::channel::{Channel, Refused};
 use super::objects::select as field;
 use super::queue::{self, Queue, Wait};
+use crate::sched::clock::Instant;
 use crate::vm::heap::{HeapFull, LocalHeap, Tracer, object};
 use crate::vm::native::Word;
 
@@ -180,6 +181,7 @@ pub(crate) struct Arms {
     arms: Box<[queue::Arm]>,
     /// By which of them the wait has ended.
     pub(super) served: u32,
+    pub(super) deadline: Instant,
 }
 
 impl Arms {
@@ -188,14 +190,18 @@ impl Arms {
     /// # Safety
     ///
     /// The wait stays where it is until it has ended.
-    pub(super) unsafe fn begin(wait: *mut Wait, arms: &[(Queue, Word, bool)]) -> Box<Arms> {
+    pub(super) unsafe fn begin(
+        wait: *mut Wait,
+        arms: &[(Queue, Word, bool)],
+        deadline: Instant,
+    ) -> Box<Arms> {
         let arm = |(i, &(_, value, reference))| queue::Arm::new(wait, i, value, reference);
         let mut all: Box<[queue::Arm]> = arms.iter().enumerate().map(arm).collect();
         for (arm, &(queue, ..)) in all.iter_mut().zip(arms) {
             // SAFETY: the caller's promise; the arms are in a box that the wait owns.
             unsafe { queue.push_arm(arm) };
         }
-        Box::new(Arms { arms: all, served: 0 })
+        Box::new(Arms { arms: all, served: 0, deadline })
     }
 
     /// Takes all nodes out.

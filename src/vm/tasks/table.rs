@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use super::core::Core;
 use super::future::{self, Future};
-use super::queue::{State, Timeout, Wait, What};
+use super::queue::{GuestWait, State, Timeout, What};
 use crate::blocking::Job;
 use crate::sched::carrier::Carrier;
 use crate::task::Context;
@@ -56,7 +56,7 @@ pub(crate) struct Tasks {
     /// The last failure that somebody observed: where the exception came from, should it go on.
     observed: Option<Thrown>,
     /// Fibers of the host that wait in queues of the machine.
-    pub(super) guests: Vec<NonNull<Wait>>,
+    pub(super) guests: Vec<NonNull<GuestWait>>,
     /// What threads have left to the pool, by their places.
     jobs: HashMap<u32, Left>,
     /// What a job gave, for the call that is made again.
@@ -293,7 +293,7 @@ impl Tasks {
         }
         for guest in &self.guests {
             // SAFETY: a guest takes itself out before it goes.
-            unsafe { guest.as_ref() }.trace(tracer);
+            unsafe { guest.as_ref() }.wait.trace(tracer);
         }
     }
 }
@@ -324,8 +324,7 @@ impl Thread {
             State::Idle => return GoOn::Run,
             State::Again => GoOn::Run,
             State::Served if wait.node.what == What::Select => {
-                let arm = wait.arms.as_ref().map_or(0, |arms| arms.served);
-                GoOn::Selected(arm as usize, wait.node.value)
+                GoOn::Selected(wait.served() as usize, wait.node.value)
             }
             State::Served => GoOn::Give(wait.node.value),
             State::Failed => GoOn::Throw(wait.node.value),

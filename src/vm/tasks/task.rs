@@ -1,10 +1,11 @@
 //! A thread of the machine as a task without a stack.
 
+use std::mem::offset_of;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::Tasks;
+use super::{Tasks, Wait};
 use super::core::Core;
 use super::future::Future;
 use super::table::TASK;
@@ -13,7 +14,7 @@ use crate::sched::spawn::{spawn_detached, spawn_relaying};
 use crate::task::{Context, Resumable, Step};
 use crate::thread::JoinHandle;
 use crate::vm::heap::object;
-use crate::vm::interp::{Exit, Halt, Machine, Thread, Thrown};
+use crate::vm::interp::{Begin, Exit, Halt, Machine, Thread, Thrown};
 use crate::vm::native::Word;
 use crate::vm::types::ExceptionClass;
 
@@ -28,9 +29,9 @@ pub(super) struct ScriptTask {
 /// Makes a thread a task: that of the function which the host called.
 pub(super) fn spawn_main(core: &Arc<Core>, thread: Thread) -> JoinHandle<()> {
     let task = ScriptTask { core: NonNull::from(&**core), thread };
-    let enlist = |task: &mut ScriptTask, wakeup| {
+    let enlist = |task: &mut ScriptTask| {
         // SAFETY: on behalf of the first task.
-        task.enlist(unsafe { core.machine() }, wakeup);
+        task.enlist(unsafe { core.machine() });
     };
     let handle = spawn_relaying(Location::caller(), task, enlist).expect("within a runtime");
     // SAFETY: as above. A wish to stop ends this one, whatever it waits for.
@@ -41,12 +42,11 @@ pub(super) fn spawn_main(core: &Arc<Core>, thread: Thread) -> JoinHandle<()> {
 impl Machine {
     /// Makes a thread a task, behind all others that can run. Its future, or what stands for it, is
     /// settled at its end; whether that holds references, `references` says.
-    pub(crate) fn spawn(&mut self, mut thread: Thread, future: Future, references: bool) {
-        thread.handle = future.word();
-        thread.gives_reference = references;
+    pub(crate) fn spawn(&mut self, begin: Begin, future: Future, references: bool) {
+        let thread = Thread::new(begin, future.word(), references);
         let task = ScriptTask { core: self.tasks.core_of_tasks(), thread };
-        let enlist = |task: &mut ScriptTask, wakeup| {
-            let (id, place) = task.enlist(self, wakeup);
+        let enlist = |task: &mut ScriptTask| {
+            let (id, place) = task.enlist(self);
             future.belong(id, place);
         };
         spawn_detached(Location::caller(), task, enlist).expect("tasks run on a carrier");
@@ -54,13 +54,13 @@ impl Machine {
 
     /// Cancels the task of a future. False: it has ended, or there is none.
     pub(crate) fn cancel(&mut self, future: Future) -> bool {
-        let Some(mut thread) = future.place().and_then(|place| self.tasks.at(place)) else {
+        let Some(thread) = future.place().and_then(|place| self.tasks.at(place)) else {
             return false;
         };
-        // SAFETY: what is in the table is alive; it may be the running one, of which only the wait is
-        // touched.
+        // SAFETY: what is in the table is alive, in its task; it may be the running one, of which only
+        // the wait is touched. We are on its carrier: by a task, or by the host between their turns.
         unsafe {
-            thread.as_mut().wait.cancel();
+            Wait::cancel(&raw mut (*thread.as_ptr()).wait);
         }
         true
     }
@@ -70,10 +70,25 @@ impl ScriptTask {
     /// Takes the thread in among the tasks of its machine: from now on it stays where it is. Returns its
     /// number and its place.
     #[inline]
-    fn enlist(&mut self, machine: &mut Machine, wakeup: Wakeup) -> (u32, u32) {
-        self.thread.wait.wakeup = Some(wakeup);
+    fn enlist(&mut self, machine: &mut Machine) -> (u32, u32) {
+        self.thread.wait.belongs_to_task();
         machine.tasks.charge(&machine.heap, (TASK + self.thread.bytes()) as isize);
         machine.tasks.add(&mut self.thread)
+    }
+
+    /// By what the task is woken that has this wait.
+    ///
+    /// # Safety
+    ///
+    /// It lies in a task, which has not ended.
+    #[inline(always)]
+    pub(super) unsafe fn wakeup_of(wait: *const Wait) -> Wakeup {
+        const AT: usize = offset_of!(ScriptTask, thread) + offset_of!(Thread, wait);
+        // SAFETY: the contract: there is one in the allocation of its task.
+        unsafe {
+            let task = wait.byte_sub(AT).cast_mut().cast::<ScriptTask>();
+            Wakeup::of(NonNull::new_unchecked(task))
+        }
     }
 
     /// Ends a task, as its thread has.
@@ -198,7 +213,7 @@ impl ScriptTask {
             Halt::Yielded | Halt::Paused => Step::Yielded,
             Halt::Parked => {
                 // SAFETY: the contract.
-                let deadline = unsafe { (*this).thread.wait.deadline };
+                let deadline = unsafe { (*this).thread.wait.deadline() };
                 match deadline.is_far_future() || cx.poll_sleep(deadline).is_pending() {
                     true => Step::Parked,
                     false => Step::Yielded,
