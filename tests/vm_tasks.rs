@@ -198,7 +198,7 @@ fn a_timer_beside_a_busy_loop_is_late_by_no_more_than_the_slices_between_two_loo
                 let until = Instant::now() + Duration::from_millis(1);
                 *due.lock().unwrap() = (Some(until), 0);
                 Timer::at(until).wait();
-                std::mem::replace(&mut *due.lock().unwrap(), (None, 0)).1
+                std::mem::take(&mut *due.lock().unwrap()).1
             });
             let late: Vec<i64> = rounds.collect();
             due.lock().unwrap().1 = i64::MAX;

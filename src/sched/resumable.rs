@@ -75,7 +75,8 @@ pub(crate) unsafe trait Relay: Resumable {
     ///
     /// # Safety
     ///
-    /// `this` is the resumable of the context's task, and no reference to it is alive.
+    /// `this` is the resumable of the context's task, and no reference to it is alive. It is not to be
+    /// used once the turn was passed on.
     unsafe fn relay(this: *mut Self, cx: &mut Context<'_>) -> Step<Self::Output>;
 }
 
@@ -419,6 +420,32 @@ impl<'a> Context<'a> {
         unsafe { self.carrier.relay(self.task, parks, next) };
         self.task = next;
         Some(resumable)
+    }
+
+    /// [`pass_on`](Self::pass_on), where this task has ended with a value: as if its resume had returned
+    /// [`Step::Done`].
+    ///
+    /// # Safety
+    ///
+    /// The task's resumable is of this type, and no reference to it is used.
+    #[inline]
+    pub(crate) unsafe fn pass_on_at_end<R: Relay>(
+        &mut self,
+        value: R::Output,
+        fits: impl FnOnce(NonNull<R>) -> bool,
+    ) -> Option<NonNull<R>> {
+        let next = self.carrier.next_to_relay(self.task)?;
+        // SAFETY: as in `pass_on`; this task is resumed, and has not ended.
+        unsafe {
+            let resumable = next.resumable_address();
+            if !fits(resumable) {
+                return None;
+            }
+            let ended = mem::replace(&mut self.task, next);
+            task::end_early::<R>(ended, value);
+            self.carrier.relay_from_ended(NonNull::from(ended), next);
+            Some(resumable)
+        }
     }
 
     /// Where the resumable of the task is.

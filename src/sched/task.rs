@@ -57,8 +57,8 @@ use super::wait::{Epoch, Outcome};
 use crate::stack::SizeClass;
 use crate::thread::Locals;
 use cell::{Fibered, VTable, stage};
-pub(super) use cell::task_of;
 pub(crate) use cell::{create, create_relaying, create_stackless};
+pub(super) use cell::{end_early, task_of};
 
 const DONE: u8 = 1;
 const JOINER: u8 = 2;
@@ -255,14 +255,16 @@ impl Task {
         unsafe { (self.vtable().run)(self, locals) }
     }
 
-    /// Resumes a task without a stack. `Done`: its result is in place.
+    /// Resumes a task without a stack. `Done`: its result is in place. Whatever the step, it is that of
+    /// the task which the context is of by then; one that has passed its turn on may be gone.
     ///
     /// # Safety
     ///
     /// By the runtime, for one that has not ended, on the loop.
-    pub(crate) unsafe fn resume(&self, context: &mut Context<'_>) -> Step<()> {
+    #[inline(always)]
+    pub(crate) unsafe fn resume(this: NonNull<Task>, context: &mut Context<'_>) -> Step<()> {
         // SAFETY: the vtable was made for this task.
-        unsafe { (self.vtable().resume)(self, context) }
+        unsafe { (this.as_ref().vtable().resume)(this.as_ptr(), context) }
     }
 
     /// What a task without a stack has instead; `None` for a closure, which runs on a fiber.

@@ -30,7 +30,7 @@ impl Carrier {
         let mut context = TaskContext::new(resumed, self);
         self.begin_turn(resumed, stackless, Phase::Running);
         // SAFETY: by the runtime, one at a time, and not after its end.
-        let step = unsafe { resumed.resume(&mut context) };
+        let step = unsafe { Task::resume(task, &mut context) };
         // By now it may be the turn of another one.
         let resumed = context.task();
         let (task, stackless) = (NonNull::from(resumed), self::stackless(resumed));
@@ -156,6 +156,21 @@ impl Carrier {
             self.queue().push_again(Runnable::resumable(from));
         }
         self.count_tick();
+        new.end_wait(&next.party);
+        self.begin_turn(next, new, Phase::Running);
+    }
+
+    /// [`relay`](Self::relay), from a task that has ended.
+    ///
+    /// # Safety
+    ///
+    /// As there; the task's result is in place. It may be gone afterwards.
+    #[inline]
+    pub(in crate::sched) unsafe fn relay_from_ended(&self, from: NonNull<Task>, next: &Task) {
+        self.queue().skip();
+        self.retire_stackless(from);
+        self.count_tick();
+        let new = stackless(next);
         new.end_wait(&next.party);
         self.begin_turn(next, new, Phase::Running);
     }

@@ -322,6 +322,17 @@ unsafe fn relay<R: Relay>(task: *const Task, context: &mut Context<'_>) -> Step<
     }
 }
 
+/// Ends a task of this type in the middle of its resume, which goes on on behalf of another one.
+///
+/// # Safety
+///
+/// As for [`end_resume`]; no reference to the resumable is used.
+#[inline(always)]
+pub(crate) unsafe fn end_early<R: Relay>(task: &Task, value: R::Output) {
+    // SAFETY: the contract.
+    unsafe { end_resume::<R>(task, Ok(Step::Done(value))) };
+}
+
 /// Sees to it how a resume ended.
 ///
 /// # Safety

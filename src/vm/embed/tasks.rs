@@ -92,7 +92,9 @@ impl Tasks {
         let machine = self.machine();
         let (function, signature) = call::find::<R, _>(machine, name, &args)?;
         let words = call::arguments(machine, &args, &signature)?;
-        self.start(signature.result, |machine| Ok(Started::Thread(machine.prepare(function, &words))))
+        self.start(signature.result, |machine| {
+            Ok(Started::Thread(machine.prepare(function, &words)))
+        })
     }
 
     /// Spawns a task that calls a function value: see [`Vm::call_value`].

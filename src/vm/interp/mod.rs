@@ -67,8 +67,8 @@ pub(crate) use thread::{Begin, Thread};
 pub(crate) use throw::Thrown;
 
 use self::load::heap_type;
-use self::thread::Segment;
 use self::tables::{Entry, Instance, SelectorCache, SwitchTable, Tables, stub};
+use self::thread::Segment;
 use super::heap::LocalHeap;
 use super::link::Program;
 use super::native::{Interrupt, States, Word};
@@ -122,6 +122,8 @@ pub(crate) enum Exit {
 pub(crate) enum Halt {
     /// The word is the machine's `operand`.
     Done,
+    /// A task has ended, with everything that belongs to that.
+    Ended,
     Yielded,
     Parked,
     NeedsTask,
@@ -299,6 +301,7 @@ impl Machine {
     pub(crate) fn exit(&mut self, halt: Halt) -> Exit {
         match halt {
             Halt::Done => Exit::Done(self.operand),
+            Halt::Ended => unreachable!("nothing is left to be done"),
             Halt::Yielded => Exit::Yielded,
             Halt::Parked => Exit::Parked,
             Halt::NeedsTask => Exit::NeedsTask,
@@ -384,6 +387,18 @@ impl Machine {
         }
     }
 
+    /// The current thread has returned, which is a task: ends it, and goes on with the next one, or leaves
+    /// the run.
+    fn end_task(&mut self) -> Step {
+        self.end_slice();
+        let goes_on = self.fuel != 0 && !self.interrupt.stop_requested();
+        // SAFETY: it runs as a task, and is not the last one.
+        match unsafe { self.end_and_pass_on(goes_on) } {
+            Some(next) => self.enter_other(next.as_ptr()),
+            None => self.leave(Halt::Ended),
+        }
+    }
+
     #[inline(always)]
     fn next_thread(&mut self, parks: bool) -> Option<NonNull<Thread>> {
         // SAFETY: the current thread is borrowed by `run`.
@@ -405,13 +420,19 @@ impl Machine {
     /// not run.
     #[inline(always)]
     fn change_to(&mut self, next: *mut Thread) -> Step {
-        // SAFETY: the old one is borrowed by `run`, and has no window; the new one is alive, as its task
-        // is. Both are used by these pointers alone.
+        // SAFETY: it is borrowed by `run`, used by this pointer alone, and has no window.
         unsafe {
             (*self.thread).pc = self.pc;
             (*self.thread).base = self.base_offset() as u32;
-            (*next).begun = true;
         }
+        self.enter_other(next)
+    }
+
+    /// Begins the run of a thread that is a task, in the middle of another's, which is complete or gone.
+    #[inline(always)]
+    fn enter_other(&mut self, next: *mut Thread) -> Step {
+        // SAFETY: it is alive, as its task is, and used by this pointer alone.
+        unsafe { (*next).begun = true };
         self.thread = next;
         if self.last_thrown.is_some() {
             self.last_thrown = None;
@@ -604,5 +625,16 @@ fn tick(machine: &mut Machine) -> Step {
 /// The lowest frame of a run returned.
 fn finished(machine: &mut Machine) -> Step {
     machine.operand = machine.register(0);
+    // SAFETY: the current thread is borrowed by `run`.
+    let thread = unsafe { &*machine.thread };
+    // Where a native function has called the script, that goes on. With the last task goes what keeps the
+    // machine, which is at work here.
+    if thread.is_task()
+        && thread.middle.is_none()
+        && machine.suspender.is_null()
+        && machine.tasks.live > 1
+    {
+        return machine.end_task();
+    }
     machine.leave(Halt::Done)
 }

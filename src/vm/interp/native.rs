@@ -390,6 +390,7 @@ impl Machine {
             }
             match self.halt {
                 Halt::Done => break Ok(self.operand),
+                Halt::Ended => unreachable!("tasks do not end below native functions"),
                 halt @ (Halt::Yielded | Halt::Parked | Halt::NeedsTask)
                     if !self.suspender.is_null() =>
                 {

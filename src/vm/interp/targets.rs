@@ -6,7 +6,7 @@
 
 use super::state::Step;
 use super::tables::Found;
-use super::{Machine, Begin, slow};
+use super::{Begin, Machine, slow};
 use crate::vm::heap::{Str, object};
 use crate::vm::link::TypeIndex;
 use crate::vm::native::{Trap, Word};
@@ -246,7 +246,9 @@ impl Machine {
             return Ok(Started::Thread(self.prepare(function, &arguments[..bound])));
         }
         match self.enter_value(value, Vec::new())? {
-            Entered::Function(function, words) => Ok(Started::Thread(self.prepare(function, &words))),
+            Entered::Function(function, words) => {
+                Ok(Started::Thread(self.prepare(function, &words)))
+            }
             Entered::Done(word) => Ok(Started::Done(word)),
         }
     }

@@ -113,6 +113,12 @@ impl Thread {
         self.future().and_then(Future::place).unwrap_or(0) as u32
     }
 
+    /// Whether it is one of the tasks that were spawned.
+    #[inline]
+    pub(super) fn is_task(&self) -> bool {
+        self.wait.is_of_task() && !self.is_main()
+    }
+
     /// Whether it is that of the function which the host called.
     #[inline]
     pub(crate) fn is_main(&self) -> bool {

@@ -16,8 +16,8 @@ use crate::vm::heap::{HeapFull, LocalHeap, Tracer};
 use crate::vm::interp::{Thread, Thrown};
 use crate::vm::native::Word;
 
-/// Bytes of a task besides its segment: its record, the thread, its places in tables.
-pub(super) const TASK: usize = size_of::<Thread>() + 256;
+/// Bytes of a task besides its segment: its record, in which the thread lies, and its places in tables.
+pub(super) const TASK: usize = 256;
 
 /// Bytes by which the heap's account of tasks may be wrong.
 const PORTION: usize = 64 << 10;

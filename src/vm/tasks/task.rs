@@ -5,10 +5,10 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::{Tasks, Wait};
 use super::core::Core;
 use super::future::Future;
 use super::table::TASK;
+use super::{Tasks, Wait};
 use crate::sched::resumable::{Relay, Wakeup};
 use crate::sched::spawn::{spawn_detached, spawn_relaying};
 use crate::task::{Context, Resumable, Step};
@@ -97,13 +97,12 @@ impl ScriptTask {
     ///
     /// The task has not ended, and no reference to it is used.
     unsafe fn end(this: *mut ScriptTask, exit: Exit) -> Step<()> {
-        // Dropped last.
-        let _kept;
         // SAFETY: the contract; the core is alive while this task is in the table, and then kept.
         let (core, thread) = unsafe { ((*this).core.as_ref(), &mut (*this).thread) };
         // SAFETY: by a task.
         let machine = unsafe { core.machine() };
-        _kept = remove(machine, thread);
+        // Dropped when all else is done.
+        let _kept = remove(machine, thread);
         match thread.future() {
             None => {
                 machine.interrupt.set_wakeup(None);
@@ -219,12 +218,44 @@ impl ScriptTask {
                     false => Step::Yielded,
                 }
             }
+            Halt::Ended => Step::Done(()),
             // SAFETY: the contract; by a task.
             halt => unsafe {
                 let exit = (*this).core.as_ref().machine().exit(halt);
                 ScriptTask::end(this, exit)
             },
         }
+    }
+}
+
+impl Machine {
+    /// Ends the running task, whose thread has returned, and `goes_on` with the next one, if that is a task
+    /// of this machine which can go on at once: its thread.
+    ///
+    /// # Safety
+    ///
+    /// The thread is that of a task, not of main's, with no native function in the middle of it. There are
+    /// other tasks.
+    #[inline]
+    pub(crate) unsafe fn end_and_pass_on(&mut self, goes_on: bool) -> Option<NonNull<Thread>> {
+        let core = self.tasks.core();
+        // SAFETY: the context is that of the resume which is under way.
+        let context = unsafe { self.tasks.context()?.as_mut() };
+        let ended = context.resumable::<ScriptTask>().as_ptr();
+        let exit = self.exit(Halt::Done);
+        // SAFETY: it runs, so it has not ended; the machine uses nothing of it any more.
+        let next = unsafe {
+            ScriptTask::end(ended, exit);
+            if !goes_on {
+                return None;
+            }
+            // As in `pass_on`.
+            context.pass_on_at_end((), |task: NonNull<ScriptTask>| {
+                Some((*task.as_ptr()).core) == core
+            })?
+        };
+        // SAFETY: it does not run, and has not ended.
+        Some(NonNull::from(unsafe { &mut (*next.as_ptr()).thread }))
     }
 }
 
@@ -249,8 +280,6 @@ impl Drop for ScriptTask {
         if self.thread.ended {
             return;
         }
-        // Dropped last.
-        let _kept;
         // SAFETY: alive while this task is in the table, and then kept.
         let core = unsafe { self.core.as_ref() };
         core.note_stuck();
@@ -259,7 +288,8 @@ impl Drop for ScriptTask {
         if self.thread.is_main() {
             machine.interrupt.set_wakeup(None);
         }
-        _kept = remove(machine, &mut self.thread);
+        // Dropped when all else is done.
+        let _kept = remove(machine, &mut self.thread);
         // Unwinds native functions that wait in the middle of it.
         self.thread.clear();
     }
