@@ -210,6 +210,8 @@ fn children_inherit_none_of_our_descriptors_and_leave_none() {
                 std::fs::read_link(format!("/proc/self/fd/{}", reader.as_raw_fd())).unwrap();
             let listener = pirn::net::TcpListener::bind("127.0.0.1:0").unwrap();
             let mut other = patient();
+            // It would end, soon enough to be seen, if the wait closed this.
+            let input = other.stdin.take();
             assert_eq!(other.wait_timeout(Duration::from_nanos(1)).unwrap(), None);
             let once = || {
                 let output = shell("ls -l /proc/self/fd").output().unwrap();
@@ -224,7 +226,7 @@ fn children_inherit_none_of_our_descriptors_and_leave_none() {
             let before = descriptors();
             (0..5).for_each(|_| once());
             assert_eq!(descriptors(), before);
-            drop((signals, reader, writer, listener));
+            drop((signals, reader, writer, listener, input));
         });
     });
 }
