@@ -1,7 +1,6 @@
 //! rustls and httparse: HTTPS between fibers of one thread.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,7 +126,7 @@ fn sessions_go_on_side_by_side_on_one_carrier() {
             .collect();
         // Nobody gets further before all have been answered: one that held the carrier up would stop
         // them all.
-        let barrier = Rc::new(Barrier::new(SESSIONS));
+        let barrier = Arc::new(Barrier::new(SESSIONS));
         let clients: Vec<_> = (0..SESSIONS)
             .map(|number| {
                 let (barrier, client) = (barrier.clone(), client.clone());

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use pirn::net::UnixStream;
 use pirn::sync::Barrier;
@@ -137,7 +137,7 @@ fn many_fibers_use_a_connection_each_at_the_same_time() {
     const FIBERS: usize = 50;
     let Some(server) = Server::start("many") else { return };
     server.serve(|path| {
-        let barrier = Rc::new(Barrier::new(FIBERS));
+        let barrier = Arc::new(Barrier::new(FIBERS));
         let fibers: Vec<_> = (0..FIBERS)
             .map(|_| {
                 let (path, barrier) = (path.clone(), barrier.clone());
