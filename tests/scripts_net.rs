@@ -1,69 +1,24 @@
 //! The servers among the scripts, as clients see them: run by the command, with real sockets.
 
 mod child;
+mod server;
 mod sockets;
 
 use std::io::{BufRead, BufReader, Read, Write, stderr};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
+use server::Server;
 use sockets::grant_descriptors;
 
-/// A script that serves; it ends with this.
-struct Server {
-    child: Child,
-    _out: BufReader<ChildStdout>,
-    address: SocketAddr,
-}
-
-impl Server {
-    fn start(script: &str, options: &[&str]) -> Server {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/scripts").join(script);
-        let mut child = pirn()
-            .arg("run")
-            .args(options)
-            .arg(path)
-            .arg("127.0.0.1:0")
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        let address = line.trim().trim_start_matches("listening on ");
-        Server { address: address.parse().expect(&line), child, _out: out }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).unwrap();
-        // What takes longer hangs.
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        stream
-    }
-
-    fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
-    }
-
-    /// Waits until it has so many descriptors open.
-    fn comes_to(&self, descriptors: usize) {
-        let mut tries = 0;
-        while self.descriptors() != descriptors {
-            tries += 1;
-            assert!(tries < 60_000, "{} descriptors, not {descriptors}", self.descriptors());
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A script that serves.
+fn start(script: &str, options: &[&str]) -> Server {
+    let mut command = pirn();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/scripts").join(script);
+    command.arg("run").args(options).arg(path);
+    Server::start(command)
 }
 
 /// The command, under an emulator if this test is.
@@ -97,7 +52,7 @@ impl Member {
 
 #[test]
 fn members_of_the_chat_hear_each_other_come_talk_and_go() {
-    let server = Server::start("chat.n", &[]);
+    let server = start("chat.n", &[]);
     let mut ada = Member::join(&server, "ada");
     ada.hears("Welcome, ada. Here are: ada");
     let mut bob = Member::join(&server, "ada");
@@ -132,7 +87,7 @@ fn members_of_the_chat_hear_each_other_come_talk_and_go() {
 
 #[test]
 fn a_member_who_does_not_listen_holds_up_nobody_and_is_sent_away() {
-    let server = Server::start("chat.n", &[]);
+    let server = start("chat.n", &[]);
     let mut ada = Member::join(&server, "ada");
     ada.hears("Welcome, ada. Here are: ada");
     let mut bob = Member::join(&server, "bob");
@@ -169,7 +124,7 @@ fn a_member_who_does_not_listen_holds_up_nobody_and_is_sent_away() {
 #[test]
 fn clients_of_the_echo_script_get_what_they_said_whatever_others_do() {
     for options in [&[][..], &["--gc-stress"]] {
-        let server = Server::start("echo.n", options);
+        let server = start("echo.n", options);
         let idle = server.connect();
         let mut begun = server.connect();
         begun.write_all(b"half").unwrap();
@@ -196,7 +151,7 @@ fn the_echo_script_gives_descriptors_back_without_a_collection() {
         let _ = writeln!(stderr(), "SKIPPED: an emulator has descriptors of its own");
         return;
     }
-    let server = Server::start("echo.n", &[]);
+    let server = start("echo.n", &[]);
     // The first one makes the reactor.
     drop(server.connect());
     let mut first = server.connect();
@@ -217,7 +172,7 @@ fn an_idle_client_of_the_echo_script_costs_little() {
     }
     let wanted = 10_000;
     let count = (grant_descriptors(wanted + 64).saturating_sub(64)).min(wanted) as usize;
-    let server = Server::start("echo.n", &[]);
+    let server = start("echo.n", &[]);
     let client = || {
         let mut client = server.connect();
         client.write_all(b"pick").unwrap();

@@ -1,77 +1,24 @@
 //! The servers among the examples, as a client sees them that means no good.
 
 mod child;
+mod server;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::net::{Shutdown, TcpStream};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A server's process; it ends with this.
-struct Server {
-    child: Child,
-    out: BufReader<std::process::ChildStdout>,
-    address: SocketAddr,
+use server::Server;
+
+fn start(name: &str) -> Server {
+    start_with(name, &[])
 }
 
-impl Server {
-    fn start(name: &str) -> Server {
-        Server::start_with(name, &[])
-    }
-
-    fn start_with(name: &str, env: &[(&str, &str)]) -> Server {
-        let mut command = child::example(name);
-        command.envs(env.iter().copied());
-        // One carrier, whatever this test runs with: each has descriptors of its own, when it needs them.
-        command.env("PIRN_CARRIERS", "1").arg("127.0.0.1:0").stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        let address = line.trim().trim_start_matches("listening on ").trim_start_matches("http://");
-        Server { child, address: address.parse().expect(&line), out }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).unwrap();
-        // What takes longer hangs.
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        stream
-    }
-
-    /// Descriptors that it has open.
-    fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
-    }
-
-    /// Waits until it has so many descriptors open.
-    fn comes_to(&self, descriptors: usize) {
-        let mut tries = 0;
-        while self.descriptors() != descriptors {
-            tries += 1;
-            assert!(tries < 60_000, "{} descriptors, not {descriptors}", self.descriptors());
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    fn interrupt(&self) {
-        // SAFETY: our own child, which has not been waited for.
-        assert_eq!(unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGINT) }, 0);
-    }
-
-    /// What it says until it ends, and how it does.
-    fn end(mut self) -> (String, ExitStatus) {
-        let mut text = String::new();
-        self.out.read_to_string(&mut text).unwrap();
-        (text, self.child.wait().unwrap())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn start_with(name: &str, env: &[(&str, &str)]) -> Server {
+    let mut command = child::example(name);
+    // One carrier, whatever this test runs with: each has descriptors of its own, when it needs them.
+    command.envs(env.iter().copied()).env("PIRN_CARRIERS", "1");
+    Server::start(command)
 }
 
 /// Reads one answer: its head and its body.
@@ -103,7 +50,7 @@ const HELLO: &[u8] = b"Hello from a fiber.\n";
 
 #[test]
 fn the_echo_server_echoes_to_many_at_once() {
-    let server = Server::start("echo");
+    let server = start("echo");
     let clients: Vec<_> = (0..50).map(|_| server.connect()).collect();
     for (number, client) in clients.iter().enumerate() {
         (&*client).write_all(&[number as u8; 3_000]).unwrap();
@@ -119,7 +66,7 @@ fn the_echo_server_echoes_to_many_at_once() {
 #[test]
 fn a_client_that_is_killed_in_mid_request_leaves_no_descriptor_with_the_server() {
     for (name, request) in [("echo", "x"), ("http_server", "POST /echo HTTP/1.1\r\nContent-Le")] {
-        let server = Server::start(name);
+        let server = start(name);
         // One that stays: what the server keeps for all is made by then.
         let witness = server.connect();
         (&witness).write_all(if name == "echo" { b"x" } else { GET.as_bytes() }).unwrap();
@@ -147,7 +94,7 @@ fn a_client_that_is_killed_in_mid_request_leaves_no_descriptor_with_the_server()
 
 #[test]
 fn connections_are_kept_and_requests_that_come_together_are_answered_in_order() {
-    let server = Server::start("http_server");
+    let server = start("http_server");
     let stream = server.connect();
     let mut answers = BufReader::new(&stream);
     for _ in 0..3 {
@@ -180,7 +127,7 @@ fn connections_are_kept_and_requests_that_come_together_are_answered_in_order() 
 
 #[test]
 fn what_is_too_large_or_makes_no_sense_is_refused() {
-    let server = Server::start("http_server");
+    let server = start("http_server");
     let long = "x".repeat(10_000);
     let many = "A: b\r\n".repeat(100);
     for (request, wanted) in [
@@ -205,7 +152,7 @@ fn what_is_too_large_or_makes_no_sense_is_refused() {
 
 #[test]
 fn a_body_is_asked_for_when_the_client_waits_for_that() {
-    let server = Server::start("http_server");
+    let server = start("http_server");
     let stream = server.connect();
     let mut answers = BufReader::new(&stream);
     let head = "POST /echo HTTP/1.1\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n";
@@ -218,7 +165,7 @@ fn a_body_is_asked_for_when_the_client_waits_for_that() {
 
 #[test]
 fn clients_that_are_slow_or_half_gone_hold_nobody_up() {
-    let server = Server::start("http_server");
+    let server = start("http_server");
     // They send a head byte by byte, have stopped in it, read nothing, or have shut down writing.
     let slow: Vec<_> = (0..50).map(|_| server.connect()).collect();
     let stopped = server.connect();
@@ -246,7 +193,7 @@ fn clients_that_are_slow_or_half_gone_hold_nobody_up() {
 
 #[test]
 fn an_interrupt_lets_requests_end_and_nothing_else() {
-    let server = Server::start("http_server");
+    let server = start("http_server");
     let (idle, busy) = (server.connect(), server.connect());
     for stream in [&idle, &busy] {
         (&*stream).write_all(GET.as_bytes()).unwrap();
@@ -275,7 +222,7 @@ fn an_interrupt_lets_requests_end_and_nothing_else() {
 #[test]
 fn a_second_interrupt_does_not_wait_for_requests_to_end() {
     // It ends in a fiber, and does not free what the runtime has.
-    let mut server = Server::start_with("http_server", child::LEAKS);
+    let mut server = start_with("http_server", child::LEAKS);
     let stream = server.connect();
     let request = "POST /echo HTTP/1.1\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
     (&stream).write_all(request.as_bytes()).unwrap();
