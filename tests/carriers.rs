@@ -4,6 +4,7 @@
 //! time.
 
 mod child;
+mod counted;
 
 use std::cell::RefCell;
 use std::io::{ErrorKind, Read, Write};
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 
 use child::{child, is_emulated, isolated};
+use counted::Counted;
 use pirn::net::{TcpListener, TcpStream};
 use pirn::sync::{Mutex, Semaphore, channel};
 use pirn::thread::{self, Cancelled, JoinHandle};
@@ -28,22 +30,6 @@ fn runtime(carriers: usize) -> Runtime {
 
 fn run<T>(main: impl FnOnce() -> T) -> T {
     runtime(CARRIERS).run(main).unwrap()
-}
-
-/// Counts those of its kind that exist.
-struct Counted(Arc<AtomicUsize>);
-
-impl Counted {
-    fn new(count: &Arc<AtomicUsize>) -> Counted {
-        count.fetch_add(1, Ordering::SeqCst);
-        Counted(count.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 /// Starts a fiber on each carrier but the first, and returns when all have begun; the calling thread

@@ -2,6 +2,7 @@
 //! sleep, panic, or know nothing of it.
 
 mod child;
+mod counted;
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 
 use child::{child, is_emulated};
+use counted::Counted;
 use pirn::sync::{
     Mutex, MutexGuard, ReentrantMutexGuard, RwLockReadGuard, RwLockWriteGuard, channel,
 };
@@ -29,22 +31,6 @@ fn runtime(carriers: usize) -> Runtime {
 /// How often something is tried that depends on who comes first.
 fn rounds(many: usize) -> usize {
     if cfg!(any(pirn_asan, pirn_tsan)) || is_emulated() { many / 10 } else { many }
-}
-
-/// Counts those of its kind that exist.
-struct Counted(Arc<AtomicUsize>);
-
-impl Counted {
-    fn new(count: &Arc<AtomicUsize>) -> Counted {
-        count.fetch_add(1, Ordering::SeqCst);
-        Counted(count.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 /// Runs `body` on a fiber of each carrier but the first, until main ends, which is as soon as all have

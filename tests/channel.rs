@@ -1,6 +1,7 @@
 //! Channels keep order, lose nothing, and wake whoever waits.
 
 mod child;
+mod counted;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use counted::Counted;
 use pirn::Builder;
 use pirn::sync::channel::{
     self, Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, Sender, TryRecvError,
@@ -25,22 +27,6 @@ fn channels<T>() -> Vec<(Sender<T>, Receiver<T>)> {
 /// Runs on a clock that stands still while anything runs.
 fn run_in_virtual_time<T: 'static>(main: impl FnOnce() -> T) -> T {
     Builder::new().virtual_time(true).build().unwrap().run(main).unwrap()
-}
-
-/// Counts those that are alive.
-struct Counted(Arc<AtomicUsize>);
-
-impl Counted {
-    fn new(alive: &Arc<AtomicUsize>) -> Self {
-        alive.fetch_add(1, Ordering::SeqCst);
-        Counted(alive.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 #[test]
