@@ -62,6 +62,7 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::sync::Barrier;
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
@@ -96,9 +97,12 @@ mod tests {
         });
         drop(inputs);
         // Each ends soon, and then one turn waits for it.
-        while pids.iter().flatten().copied().any(is_there) {
+        let mut tries = 0;
+        while let Some(pid) = pids.iter().flatten().copied().find(|&pid| is_there(pid)) {
+            tries += 1;
+            assert!(tries < 60_000, "nobody waits for the child {pid}");
             reap();
-            thread::yield_now();
+            thread::sleep(Duration::from_millis(1));
         }
     }
 }
