@@ -7,7 +7,8 @@
 //! * `runtime`: settings, the life of a runtime, handles for other threads;
 //! * `spawn`: how a closure becomes a task;
 //! * `carrier`: the run queue, switching, waiting, the loop, the end;
-//! * `task`: the record of closure and result; `fiber`: a task on a stack; `resumable`: one without;
+//! * `task`: the record of closure and result; `fiber`: a task on a stack; `resumable`: one without, `registration`:
+//!   what that waits for, `wakeup`: who wakes it;
 //! * `cancel`: cancellation, time limits, shields;
 //! * `word` and `wait`: the one parking primitive, `party`: whoever can wait on it, `awaiting`: futures among them, `wakes`: waking
 //!   them when a lock has been given back;
@@ -37,6 +38,7 @@ pub(crate) mod party;
 pub(crate) mod pool;
 mod queue;
 mod reactor;
+pub(crate) mod registration;
 mod registry;
 mod resource;
 pub(crate) mod resumable;
@@ -51,6 +53,7 @@ mod team;
 mod timer;
 pub(crate) mod wait;
 pub(crate) mod wakes;
+pub(crate) mod wakeup;
 mod watchdog;
 mod word;
 

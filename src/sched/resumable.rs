@@ -19,7 +19,7 @@
 //! ```
 //!
 //! A registration stands until it is polled again with success, or until a resume ends in which it
-//! was not polled: then it is [withdrawn](Pollable::withdraw), and what had been handed over goes
+//! was not polled: then it is [withdrawn](super::registration::Pollable::withdraw), and what had been handed over goes
 //! to the next in line. One with a past epoch may still be in its queue for a while: it cannot be
 //! claimed, so it counts as leaving there.
 //!
@@ -31,18 +31,19 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
-use std::pin::Pin;
 use std::ptr::{self, NonNull};
-use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
+use std::task::{Poll, Waker};
 
 use super::carrier::Carrier;
 use super::clock::Instant;
 use super::fiber::Waiting;
 use super::party::{Party, PartyRef};
+use super::registration::{Pollable, Registration, Registrations};
 use super::resource::Resource;
 use super::task::{self, Task};
 use super::timer::TimerKey;
 use super::wait::{Epoch, Manner, Outcome};
+use super::wakeup::waker;
 use crate::sync::waiters::Record;
 use crate::thread::Thread;
 
@@ -108,8 +109,8 @@ pub(super) enum Phase {
 /// What a task without a stack has instead: lies behind its [`Task`]. There may be millions, so it is
 /// small.
 pub(crate) struct Stackless {
-    /// What it has registered with, the newest first.
-    first: Cell<Option<NonNull<Head>>>,
+    /// What it has registered with.
+    registrations: Registrations,
     aim: Cell<Aim>,
     pub(super) timer: Cell<Option<TimerKey>>,
     pub(super) phase: Cell<Phase>,
@@ -151,7 +152,7 @@ impl Aim {
 impl Stackless {
     pub(super) fn new(relays: bool) -> Self {
         Stackless {
-            first: Cell::new(None),
+            registrations: Registrations::new(),
             aim: Cell::new(Aim::NOTHING),
             timer: Cell::new(None),
             phase: Cell::new(Phase::Fresh),
@@ -167,9 +168,10 @@ impl Stackless {
         }
         let aim = self.aim.get();
         let mut waiting = aim.waiting();
-        if !aim.0.is_null() {
-            // The earliest is the last one met: the list is the newest first.
-            self.each(|registered| waiting = Waiting::On(registered.resource));
+        if !aim.0.is_null()
+            && let Some(resource) = self.registrations.earliest()
+        {
+            waiting = Waiting::On(resource);
         }
         Some(waiting)
     }
@@ -191,8 +193,8 @@ impl Stackless {
     #[inline]
     pub(super) fn wake_up(&self, task: &Task) {
         self.end_wait(&task.party);
-        self.each(|registered| registered.polled.set(false));
-        self.ready.set(self.relays && self.first.get().is_none() && !task.is_cancelled());
+        self.registrations.begin_resume();
+        self.ready.set(self.relays && self.registrations.is_empty() && !task.is_cancelled());
     }
 
     /// [`wake_up`](Self::wake_up), of one that can relay.
@@ -243,34 +245,9 @@ impl Stackless {
         }
     }
 
-    fn each(&self, mut f: impl FnMut(&Head)) {
-        let mut at = self.first.get();
-        while let Some(registered) = at {
-            // SAFETY: what is in the list is alive.
-            let head = unsafe { registered.as_ref() };
-            at = head.next.get();
-            f(head);
-        }
-    }
-
-    /// Takes the first registration out for which this holds.
-    fn unlink(&self, which: impl Fn(&Head) -> bool) -> Option<NonNull<Head>> {
-        let mut place = &self.first;
-        while let Some(registered) = place.get() {
-            // SAFETY: what is in the list is alive, and stays so while `place` is in use.
-            let head = unsafe { registered.as_ref() };
-            if which(head) {
-                place.set(head.next.take());
-                return Some(registered);
-            }
-            place = &head.next;
-        }
-        None
-    }
-
     /// Withdraws what was not polled since the last [`wake_up`](Self::wake_up).
     pub(super) fn sweep(&self) {
-        self.withdraw(|head| !head.polled.get());
+        self.registrations.sweep();
     }
 
     /// It is not resumed again: from here on destructors run. Withdraws everything.
@@ -282,20 +259,7 @@ impl Stackless {
 
     /// Withdraws everything.
     pub(super) fn withdraw_all(&self) {
-        self.withdraw(|_| true);
-    }
-
-    fn withdraw(&self, which: impl Fn(&Head) -> bool) {
-        while let Some(registered) = self.unlink(&which) {
-            // SAFETY: made by `register`, and out of the list.
-            unsafe { (registered.as_ref().withdraw)(registered) };
-        }
-    }
-}
-
-impl Drop for Stackless {
-    fn drop(&mut self) {
-        debug_assert!(self.first.get().is_none(), "an ended task has withdrawn everything");
+        self.registrations.withdraw_all();
     }
 }
 
@@ -483,21 +447,7 @@ impl<'a> Context<'a> {
 
     /// What an earlier poll has registered with this resource.
     pub(crate) fn find<P: Pollable>(&self, resource: *const Resource) -> Option<Registration<P>> {
-        let mut found = None;
-        let mut at = self.stackless().first.get();
-        while let Some(registered) = at {
-            // SAFETY: what is in the list is alive.
-            let head = unsafe { registered.as_ref() };
-            if ptr::eq(head.resource, resource) {
-                head.polled.set(true);
-                found = Some(registered);
-                break;
-            }
-            at = head.next.get();
-        }
-        // The resource belongs to a living primitive, which the registration shares: it is this
-        // one, and a resource stands for one kind of wait, hence one type.
-        found.map(|registered| Registration { entry: registered.cast() })
+        self.stackless().registrations.find(resource)
     }
 
     /// Registers with a primitive; the record is in no queue yet. There must be no other
@@ -510,114 +460,18 @@ impl<'a> Context<'a> {
     ) -> Registration<P> {
         let stackless = self.stackless();
         stackless.ends_turn_itself();
-        let entry = Box::new(Entry {
-            head: Head {
-                next: Cell::new(stackless.first.get()),
-                resource: primitive.resource(),
-                withdraw: withdraw::<P>,
-                polled: Cell::new(true),
-            },
-            record: Record::sharing(self.party(), Epoch::NEVER, value, kind),
-            primitive,
-        });
-        let entry = NonNull::from(Box::leak(entry));
-        stackless.first.set(Some(entry.cast()));
-        Registration { entry }
+        let record = Record::sharing(self.party(), Epoch::NEVER, value, kind);
+        stackless.registrations.add(primitive, record)
     }
 
     /// Gives a registration up whose record is in no queue and holds nothing.
     pub(crate) fn settle<P: Pollable>(&self, registration: Registration<P>) {
-        let resource = registration.primitive().resource();
-        if let Some(entry) = self.stackless().unlink(|head| ptr::eq(head.resource, resource)) {
-            // SAFETY: made by `register` for such a primitive, which the resource stands for, and out of
-            // the list; the handle is consumed.
-            drop(unsafe { Box::from_raw(entry.cast::<Entry<P>>().as_ptr()) });
-        }
+        self.stackless().registrations.settle(registration);
     }
 
     /// Gives a registration up that has not come to its end.
     pub(crate) fn withdraw<P: Pollable>(&self, registration: Registration<P>) {
-        let resource = registration.primitive().resource();
-        self.stackless().withdraw(|head| ptr::eq(head.resource, resource));
-    }
-}
-
-/// Refers to a task without counting as a reference: whoever keeps one sees to it that the task has
-/// not ended when it is used. So it does not keep a deadlock from being found, as a
-/// [`Thread`] would, by which anybody might wake the task.
-///
-/// One that stays on the task's carrier costs less there: see [`of`](Self::of).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wakeup(NonNull<Task>);
-
-// SAFETY: a task is woken from any thread; `cancel` asks for its carrier.
-unsafe impl Send for Wakeup {}
-// SAFETY: as above.
-unsafe impl Sync for Wakeup {}
-
-impl Wakeup {
-    /// For any thread. Made on the task's carrier.
-    pub(crate) fn new(task: &Task) -> Wakeup {
-        task.expose();
-        Wakeup(NonNull::from(task))
-    }
-
-    /// Of the task that a resumable lies in. To be used on its carrier only.
-    ///
-    /// # Safety
-    ///
-    /// It lies in one, and has not been dropped.
-    #[inline(always)]
-    pub(crate) unsafe fn of<R: Resumable>(resumable: NonNull<R>) -> Wakeup {
-        // SAFETY: the contract.
-        Wakeup(unsafe { task::task_of(resumable) })
-    }
-
-    /// Resumes the task, as an unpark does.
-    ///
-    /// # Safety
-    ///
-    /// The task has not ended. On its carrier, if the reference was made by [`of`](Self::of).
-    #[inline]
-    pub(crate) unsafe fn wake(self) {
-        // SAFETY: the contract.
-        let task = unsafe { self.0.as_ref() };
-        match Carrier::current() {
-            // Nobody knows of it on another thread: so this is its carrier.
-            Some(carrier) if task.is_private() => {
-                debug_assert!(task.party.is_at_home(carrier.mailbox()));
-                if task.party.waiter.unpark_here() {
-                    // SAFETY: its parked wait was ended just now.
-                    unsafe { carrier.make_runnable(task) };
-                }
-            }
-            _ => task.party.unpark(),
-        }
-    }
-
-    /// There is something to be seen to before the task's next turn: it is not
-    /// [passed](Context::pass_on) that by another one.
-    ///
-    /// # Safety
-    ///
-    /// As for [`wake`](Self::wake); and the caller runs on the task's carrier.
-    pub(crate) unsafe fn hold(self) {
-        // SAFETY: the contract.
-        if let Some(stackless) = unsafe { self.0.as_ref() }.stackless() {
-            stackless.ends_turn_itself();
-        }
-    }
-
-    /// Cancels the task.
-    ///
-    /// # Safety
-    ///
-    /// As for [`wake`](Self::wake); and the caller runs on the task's carrier.
-    pub(crate) unsafe fn cancel(self) {
-        if let Some(carrier) = Carrier::current() {
-            // SAFETY: the contract.
-            carrier.cancel(unsafe { self.0.as_ref() });
-        }
+        self.stackless().registrations.withdraw(registration);
     }
 }
 
@@ -628,89 +482,4 @@ impl fmt::Debug for Context<'_> {
             .field("cancelled", &self.is_cancelled())
             .finish_non_exhaustive()
     }
-}
-
-/// A share in a primitive, by which a parked task waits for it.
-pub(crate) trait Pollable: 'static {
-    /// What travels through the records of its queue.
-    type Item: 'static;
-
-    /// What reports ask. Its address stands for this kind of wait for this primitive.
-    fn resource(&self) -> *const Resource;
-
-    /// Takes a record out that may be queued, chosen, or neither, and passes on what had been
-    /// handed over.
-    fn withdraw(&self, record: &Record<Self::Item>);
-}
-
-/// The part of an entry that does not depend on the primitive.
-struct Head {
-    next: Cell<Option<NonNull<Head>>>,
-    resource: *const Resource,
-    /// Withdraws an entry from its primitive, and frees it.
-    ///
-    /// # Safety
-    ///
-    /// It must be this one, come from a box, and be in no list.
-    withdraw: unsafe fn(NonNull<Head>),
-    /// In the present resume, or the last one.
-    polled: Cell<bool>,
-}
-
-/// One registration: on the heap, where its record stays.
-#[repr(C)]
-struct Entry<P: Pollable> {
-    /// First: lists hold its address.
-    head: Head,
-    record: Record<P::Item>,
-    primitive: P,
-}
-
-/// See [`Head::withdraw`].
-unsafe fn withdraw<P: Pollable>(head: NonNull<Head>) {
-    // SAFETY: by the contract. Once withdrawn, the record is in no queue, so nobody else refers to it.
-    unsafe {
-        let entry = head.cast::<Entry<P>>();
-        entry.as_ref().primitive.withdraw(&entry.as_ref().record);
-        drop(Box::from_raw(entry.as_ptr()));
-    }
-}
-
-/// Refers to an entry of the task that is being resumed, which lives until it is settled, withdrawn,
-/// or the resume is over.
-pub(crate) struct Registration<P: Pollable> {
-    entry: NonNull<Entry<P>>,
-}
-
-impl<P: Pollable> Registration<P> {
-    fn entry(&self) -> &Entry<P> {
-        // SAFETY: the handle does not outlive the poll that got it, and giving the entry up takes it.
-        unsafe { self.entry.as_ref() }
-    }
-
-    pub(crate) fn record(&self) -> Pin<&Record<P::Item>> {
-        // SAFETY: it stays in its box until it is dropped there.
-        unsafe { Pin::new_unchecked(&self.entry().record) }
-    }
-
-    fn primitive(&self) -> &P {
-        &self.entry().primitive
-    }
-}
-
-/// A waker that unparks, and owns the reference.
-fn waker(party: PartyRef) -> Waker {
-    fn party_of(data: *const ()) -> mem::ManuallyDrop<PartyRef> {
-        // SAFETY: the data of such a waker is a reference that it owns.
-        mem::ManuallyDrop::new(unsafe { PartyRef::from_raw(data.cast()) })
-    }
-    const VTABLE: RawWakerVTable = RawWakerVTable::new(
-        |data| RawWaker::new(PartyRef::clone(&party_of(data)).into_raw().cast(), &VTABLE),
-        |data| mem::ManuallyDrop::into_inner(party_of(data)).unpark(),
-        |data| party_of(data).unpark(),
-        |data| drop(mem::ManuallyDrop::into_inner(party_of(data))),
-    );
-    // SAFETY: the functions keep the contract: a waker is a counted reference, and parties are woken
-    // from any thread.
-    unsafe { Waker::from_raw(RawWaker::new(party.into_raw().cast(), &VTABLE)) }
 }

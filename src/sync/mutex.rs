@@ -26,7 +26,7 @@ use crate::sched::cancel::check_cancelled;
 use crate::sched::carrier::{Carrier, current_party};
 use crate::sched::clock::Instant;
 use crate::sched::party::ThreadId;
-use crate::sched::resumable::Pollable;
+use crate::sched::registration::Pollable;
 use crate::sched::wait::Outcome;
 use crate::sched::wakes::Wakes;
 use crate::sched::{Resource, ResourceKind};

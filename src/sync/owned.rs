@@ -14,7 +14,7 @@ use super::semaphore::{AcquireError, Semaphore, SemaphorePermit};
 use super::waiters::Record;
 use crate::sched::Resource;
 use crate::sched::party::ThreadId;
-use crate::sched::resumable::Pollable;
+use crate::sched::registration::Pollable;
 use crate::task::Context;
 
 /// A parked task's share in a mutex.

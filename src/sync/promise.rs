@@ -21,7 +21,7 @@ use super::waiters::{self, Record, Waiters};
 use crate::sched::cancel::check_cancelled;
 use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
-use crate::sched::resumable::Pollable;
+use crate::sched::registration::Pollable;
 use crate::sched::wait::Outcome;
 use crate::sched::wakes::Wakes;
 use crate::sched::{self, Resource, ResourceKind, Waiting};

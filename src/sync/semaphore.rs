@@ -21,7 +21,7 @@ use super::spin::Spin;
 use super::waiters::{self, Record, Waiters};
 use crate::sched::cancel::check_cancelled;
 use crate::sched::clock::Instant;
-use crate::sched::resumable::{Pollable, Registration};
+use crate::sched::registration::{Pollable, Registration};
 use crate::sched::wait::Outcome;
 use crate::sched::wakes::Wakes;
 use crate::sched::{Resource, ResourceKind};

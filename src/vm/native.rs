@@ -31,14 +31,15 @@ use std::task::Poll;
 use super::heap::{self, HeapFull, LocalHeap};
 use super::interp::Machine;
 use super::link::TypeIndex;
-use super::tasks::queue::{Queue, Timeout, What};
+use super::tasks::queue::Queue;
 use super::tasks::table::Finished;
+use super::tasks::wait::{Timeout, What};
 use super::tasks::{Tasks, Wait};
 use super::types::{ExceptionClass, FunctionId, Signature, TypeId, TypeTable};
 use crate::blocking;
 use crate::sched::carrier::Carrier;
 use crate::sched::clock::Instant;
-use crate::sched::resumable::Wakeup;
+use crate::sched::wakeup::Wakeup;
 use crate::task;
 
 /// A native function as the library writes it.

@@ -10,7 +10,7 @@ use super::core::{Channel, Nothing};
 use super::error::{RecvError, SendError, TrySendError};
 use super::{Receiver, Sender};
 use crate::sched::Resource;
-use crate::sched::resumable::Pollable;
+use crate::sched::registration::Pollable;
 use crate::sched::wakes::Wakes;
 use crate::sync::waiters::Record;
 use crate::task::Context;

@@ -13,7 +13,7 @@ use crate::vm::native::{Waiting, Word};
 use crate::vm::tasks::Core;
 use crate::vm::tasks::channel::{self, Refused};
 use crate::vm::tasks::guest::{Pass, Visit, Way};
-use crate::vm::tasks::queue::What;
+use crate::vm::tasks::wait::What;
 use crate::vm::types::{Type, TypeId};
 
 /// A `Channel<T>` of a script, by which fibers and OS threads of the host talk to its tasks.

@@ -17,7 +17,7 @@ use crate::vm::native::{Trap, Waiting, Word};
 use crate::vm::tasks::Core;
 use crate::vm::tasks::future::{Future, Status};
 use crate::vm::tasks::guest::{Pass, Visit, Way};
-use crate::vm::tasks::queue::What;
+use crate::vm::tasks::wait::What;
 use crate::vm::types::{Opaque, Signature, Type, TypeId, known};
 
 /// A machine that is open for tasks: see [`Vm::with_tasks`].

@@ -21,9 +21,9 @@ use crate::stack::bounds_at;
 use crate::vm::heap::HeapFull;
 use crate::vm::module::NativeImport;
 use crate::vm::native::{Context, NativeBody, NativeKind, Outcome, Trap, Word};
-use crate::vm::tasks::queue::What;
 use crate::vm::tasks::select::Select;
 use crate::vm::tasks::table::GoOn;
+use crate::vm::tasks::wait::What;
 use crate::vm::types::{ExceptionClass, FunctionId, Signature};
 
 /// Bytes of a window's stack. They are address space until they are used.
@@ -284,7 +284,6 @@ impl Machine {
             }
             GoOn::Wait if self.job_is_done() => Step::Continue,
             GoOn::Wait => self.leave(Halt::Parked),
-            GoOn::Throw(exception) => self.throw(exception),
             GoOn::Closed(what) => {
                 let message = format!("cannot wait {}: it was closed", what.purpose());
                 self.raise(ExceptionClass::ChannelClosed, &message)

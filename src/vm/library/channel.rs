@@ -5,7 +5,7 @@ use super::thread::{deadline, reference, timed_out};
 use crate::sched::clock::Instant;
 use crate::vm::native::{Context, Outcome, Trap, Waiting};
 use crate::vm::tasks::channel::{Channel, Refused};
-use crate::vm::tasks::queue::What;
+use crate::vm::tasks::wait::What;
 use crate::vm::types::{ExceptionClass, Type};
 
 pub(super) fn channel_at(cx: &Context<'_>, index: usize) -> Result<Channel, Trap> {

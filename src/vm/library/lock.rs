@@ -4,7 +4,7 @@ use super::args::Native;
 use super::thread::{new_object, reference};
 use crate::vm::native::{Context, Outcome, Trap, Waiting};
 use crate::vm::tasks::lock::{Mutex, Semaphore};
-use crate::vm::tasks::queue::What;
+use crate::vm::tasks::wait::What;
 
 fn mutex(cx: &Context<'_>) -> Result<Mutex, Trap> {
     let word = reference(cx, 0, "the mutex")?;

@@ -31,7 +31,7 @@ use crate::sched::source::Wish;
 use crate::task;
 use crate::vm::heap::{Array, HostValue};
 use crate::vm::native::{Context, Outcome, Trap, Word};
-use crate::vm::tasks::queue::What;
+use crate::vm::tasks::wait::What;
 use crate::vm::types::{ExceptionClass, Opaque, Type};
 
 /// The socket was closed by the program.

@@ -6,8 +6,8 @@ use super::thread::{deadline, new_object, reference};
 use crate::sched::clock::Instant;
 use crate::vm::native::{Context, Outcome, Trap};
 use crate::vm::tasks::channel::Refused;
-use crate::vm::tasks::queue::{Timeout, What};
 use crate::vm::tasks::select::{Arm, Select};
+use crate::vm::tasks::wait::{Timeout, What};
 
 fn select(cx: &Context<'_>) -> Result<Select, Trap> {
     let word = reference(cx, 0, "the Select")?;

@@ -8,7 +8,8 @@ use crate::vm::heap::object;
 use crate::vm::interp::Started;
 use crate::vm::native::{Context, Outcome, Trap, Waiting, Word};
 use crate::vm::tasks::future::{self, Future, Status};
-use crate::vm::tasks::queue::{Queue, Timeout, What};
+use crate::vm::tasks::queue::Queue;
+use crate::vm::tasks::wait::{Timeout, What};
 use crate::vm::types::{ExceptionClass, Type};
 
 /// The word of a reference argument, which must not be null.

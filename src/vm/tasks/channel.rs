@@ -10,7 +10,8 @@
 //! ```
 
 use super::objects::channel as field;
-use super::queue::{Queue, State};
+use super::queue::Queue;
+use super::wait::State;
 use crate::vm::heap::{HeapFull, LocalHeap, TypeIndex, object};
 use crate::vm::native::Word;
 

@@ -6,13 +6,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::guest::Entrance;
-use super::queue::{Wait, What};
 use super::report;
 use super::table::Failure;
 use super::task;
+use super::wait::{Wait, What};
 use crate::sched::Builder;
 use crate::sched::carrier::Carrier;
-use crate::sched::resumable::Wakeup;
+use crate::sched::wakeup::Wakeup;
 use crate::thread;
 use crate::vm::interp::{Exit, Machine, Stop, Thread};
 use crate::vm::native::Word;

@@ -11,7 +11,8 @@
 //! future has none. *Seen* says that somebody has observed the outcome, or is about to.
 
 use super::objects::{future as field, promise};
-use super::queue::{Queue, State};
+use super::queue::Queue;
+use super::wait::State;
 use crate::vm::heap::{HeapFull, LocalHeap, TypeIndex, object};
 use crate::vm::native::Word;
 

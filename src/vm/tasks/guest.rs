@@ -18,11 +18,11 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::core::Core;
-use super::queue::{GuestWait, State, Wait};
+use super::wait::{GuestWait, State, Wait};
 use crate::sched::carrier::{Carrier, current_party};
 use crate::sched::clock::Instant;
 use crate::sched::party::ThreadId;
-use crate::sched::resumable::Wakeup;
+use crate::sched::wakeup::Wakeup;
 use crate::sched::{Handle, Mailbox, SharedRuntime};
 use crate::thread;
 use crate::vm::native::{Waiting, Word};
@@ -210,7 +210,7 @@ impl Core {
                 // Let go: the machine may be elsewhere by now.
                 State::Idle | State::Cancelled => return Err(NotRunning),
                 State::Served => return Ok(Visit::Served(guest.wait().node.value)),
-                State::Again | State::Failed => return Ok(Visit::Again),
+                State::Again => return Ok(Visit::Again),
                 State::Closed => return Ok(Visit::Closed),
             }
             if guest.wait().is_due() {

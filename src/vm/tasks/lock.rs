@@ -1,7 +1,8 @@
 //! Mutexes and semaphores of scripts: first come, first served, and handed over.
 
 use super::objects::{mutex, semaphore};
-use super::queue::{Queue, State};
+use super::queue::Queue;
+use super::wait::State;
 use crate::vm::heap::object;
 use crate::vm::native::Word;
 

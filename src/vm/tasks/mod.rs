@@ -5,7 +5,8 @@
 //! | `core` | the machine as its tasks share it, and a call of the host from begin to end |
 //! | `task` | a thread of the machine as a [`Resumable`](crate::task::Resumable) |
 //! | `table` | the threads of a machine, what they are called, how they ended |
-//! | `queue`, `select` | waiting: a thread's place in the queue of what it waits for |
+//! | `wait`, `select` | waiting: what a thread waits for, and how that ended |
+//! | `queue` | its place in the queue of that |
 //! | `future`, `channel`, `lock` | what is waited for, as objects of the heap |
 //! | `objects` | the fields of these objects |
 //! | `guest` | fibers and OS threads of the host at these queues |
@@ -44,7 +45,8 @@ mod report;
 pub(crate) mod select;
 pub(crate) mod table;
 mod task;
+pub(crate) mod wait;
 
 pub(crate) use core::Core;
-pub(crate) use queue::Wait;
 pub(crate) use table::Tasks;
+pub(crate) use wait::Wait;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::future::Future;
 use super::lock::Mutex;
-use super::queue::{State, What};
+use super::wait::{State, What};
 use crate::sched::cycles_among;
 use crate::vm::interp::{Machine, Thread};
 

@@ -2,7 +2,8 @@
 
 use super::channel::{Channel, Refused};
 use super::objects::select as field;
-use super::queue::{self, Queue, Wait};
+use super::queue::{self, Queue};
+use super::wait::Wait;
 use crate::sched::clock::Instant;
 use crate::vm::heap::{HeapFull, LocalHeap, Tracer, object};
 use crate::vm::native::Word;

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use super::core::Core;
 use super::future::{self, Future};
-use super::queue::{GuestWait, State, Timeout, What};
+use super::wait::{GuestWait, State, Timeout, What};
 use crate::blocking::Job;
 use crate::sched::carrier::Carrier;
 use crate::task::Context;
@@ -309,8 +309,7 @@ pub(crate) enum GoOn {
     Selected(usize, Word),
     /// It waits still.
     Wait,
-    /// The call throws: the object, or an exception that is to be made.
-    Throw(Word),
+    // The call throws an exception, which is to be made.
     Closed(What),
     TimedOut(What),
     Cancelled,
@@ -327,7 +326,6 @@ impl Thread {
                 GoOn::Selected(wait.served() as usize, wait.node.value)
             }
             State::Served => GoOn::Give(wait.node.value),
-            State::Failed => GoOn::Throw(wait.node.value),
             State::Closed => GoOn::Closed(wait.node.what),
             State::Cancelled => GoOn::Cancelled,
             // The call looks itself, at what it waits for and at the time.
