@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use super::{Context, Word, pirn_coroutine_entry};
+use super::{Context, Entry, Word, pirn_coroutine_entry};
 
 /// Suspends the caller into `from`, goes on at `to`, and hands `word` and `tag` over.
 ///
@@ -59,17 +59,17 @@ pub(crate) unsafe fn switch(
     (word_back, tag_back)
 }
 
-/// Suspends the caller into `from` and begins a coroutine: what [`switch`] to a fresh record of
-/// [`Root::Coroutine`](super::Root) does, without the detour over memory.
+/// Suspends the caller into `from` and begins a coroutine, from which backtraces go on into its resumer.
 ///
 /// # Safety
 ///
-/// As for [`switch`]; `block` and `entry` as for [`Context::new`], and nothing has begun there yet.
+/// As for [`switch`]. `block` is a 16-byte aligned control block of two `Context`s, of which `from` is
+/// the second; the frames of a stack that is not in use begin right below it.
 #[inline(always)]
 pub(crate) unsafe fn start(
     from: *mut Context,
     block: *mut u8,
-    entry: *mut u8,
+    entry: Entry,
     word: Word,
     tag: usize,
 ) -> (Word, usize) {
@@ -97,7 +97,7 @@ pub(crate) unsafe fn start(
             first_frame = sym pirn_coroutine_entry,
             inout("x0") from => _,
             inout("x1") block => _,
-            inout("x4") entry => _,
+            inout("x4") entry as *mut u8 => _,
             inout("x2") word => word_back,
             inout("x3") tag => tag_back,
             lateout("x20") _, lateout("x21") _, lateout("x22") _, lateout("x23") _,

@@ -68,15 +68,6 @@ pub(crate) type Word = MaybeUninit<*mut u8>;
 /// It must never return or unwind: there is nothing below it.
 pub(crate) type Entry = unsafe extern "C" fn(*mut u8, Word, usize) -> !;
 
-/// Which first frame a new stack gets: it decides where backtraces go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Root {
-    /// Backtraces end at the entry.
-    Fiber,
-    /// Backtraces go on into the resumer, whose [`Context`] lies right behind this one.
-    Coroutine,
-}
-
 impl Context {
     /// A record that nothing has been saved in yet.
     pub(crate) const fn empty() -> Self {
@@ -84,24 +75,15 @@ impl Context {
         Context { sp: null, base: null, frame: null, pc: core::ptr::null() }
     }
 
-    /// A record that starts `entry` on a new stack at the next switch to it.
+    /// A record that starts `entry` as a fiber, at whose entry backtraces end, on a new stack at the
+    /// next switch to it. (What starts a coroutine is [`start`].)
     ///
-    /// `block` is the control block: the stack's frames begin right below it, and with
-    /// [`Root::Coroutine`] it must begin with two `Context`s, the inner and the outer one.
-    /// It must be 16-byte aligned.
-    pub(crate) fn new(block: *mut u8, entry: Entry, root: Root) -> Self {
+    /// `block` is the control block: the stack's frames begin right below it. It must be 16-byte
+    /// aligned.
+    pub(crate) fn new(block: *mut u8, entry: Entry) -> Self {
         debug_assert!(block.addr().is_multiple_of(16), "a control block must be 16-byte aligned");
-        let first_frame = match root {
-            Root::Fiber => pirn_fiber_entry as unsafe extern "C" fn(),
-            Root::Coroutine => pirn_coroutine_entry,
-        };
-        Context { sp: block, base: block, frame: entry as *mut u8, pc: first_frame as *const u8 }
-    }
-
-    /// The function that a fresh side begins with.
-    #[inline(always)]
-    pub(crate) fn entry(&self) -> *mut u8 {
-        self.frame
+        let first_frame = pirn_fiber_entry as *const u8;
+        Context { sp: block, base: block, frame: entry as *mut u8, pc: first_frame }
     }
 
     /// The stack pointer of a suspended side.

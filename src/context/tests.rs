@@ -3,10 +3,11 @@ use std::sync::Mutex;
 
 use super::*;
 
-/// Two sides of a ping-pong over the hot path.
+/// Two sides of a ping-pong over the hot path, in the order that a coroutine's control block has.
+#[repr(C)]
 struct Pair {
-    here: Context,
     there: Context,
+    here: Context,
     rounds: Cell<usize>,
 }
 
@@ -32,20 +33,20 @@ fn keep_stack(size: usize) -> *mut u8 {
     top
 }
 
-fn new_pair(root: Root) -> *mut Pair {
+fn new_pair() -> *mut Pair {
     let top = keep_stack(64 << 10);
     // SAFETY: the stack is ours; the block is aligned and lies within it.
     unsafe {
         let pair = top.sub(256).map_addr(|address| address & !63).cast::<Pair>();
         pair.write(Pair { here: Context::empty(), there: Context::empty(), rounds: Cell::new(0) });
-        (*pair).there = Context::new(pair.cast(), bounce, root);
+        (*pair).there = Context::new(pair.cast(), bounce);
         pair
     }
 }
 
 #[test]
 fn words_and_tags_cross_both_ways() {
-    let pair = new_pair(Root::Fiber);
+    let pair = new_pair();
     for n in 0..1_000 {
         let word = Word::new(core::ptr::without_provenance_mut(n));
         // SAFETY: the other side is fresh, or suspended in `bounce`.
@@ -60,7 +61,7 @@ fn words_and_tags_cross_both_ways() {
 
 #[test]
 fn every_place_that_is_jumped_to_begins_with_a_landing_pad() {
-    let pair = new_pair(Root::Fiber);
+    let pair = new_pair();
     // SAFETY: the pair is alive, and prepared by `new_pair`.
     let fresh = unsafe { (*pair).there.pc() };
     // SAFETY: fresh.
@@ -99,14 +100,14 @@ fn a_new_stack_is_entered_with_the_alignment_that_the_abi_asks_for() {
         }
         unreachable!()
     }
-    for root in [Root::Fiber, Root::Coroutine] {
-        let pair = new_pair(root);
-        // SAFETY: fresh.
-        let (_, aligned) = unsafe {
-            (*pair).there = Context::new(pair.cast(), report, root);
-            switch(&raw mut (*pair).here, &raw const (*pair).there, Word::uninit(), 0)
-        };
-        assert_eq!(aligned, 1);
+    let (fiber, coroutine) = (new_pair(), new_pair());
+    // SAFETY: both are fresh.
+    unsafe {
+        (*fiber).there = Context::new(fiber.cast(), report);
+        let (there, here) = (&raw const (*fiber).there, &raw mut (*fiber).here);
+        assert_eq!(switch(here, there, Word::uninit(), 0).1, 1);
+        let here = &raw mut (*coroutine).here;
+        assert_eq!(start(here, coroutine.cast(), report, Word::uninit(), 0).1, 1);
     }
 }
 

@@ -19,6 +19,9 @@
 //! States: *fresh* (the closure waits in the block), *suspended* (`inner` is valid), *running*
 //! (`outer` is valid), *ended* (the stack holds nothing any more). Whoever owns the [`Block`] knows
 //! which one it is: `&mut` on the handle excludes *running*, and an ended block is given up at once.
+//!
+//! What a switch must mind is in one byte of *marks*: that the coroutine is fresh, or has what few have,
+//! control words of its own, or a resumer that panics. So a switch looks once.
 
 use std::any::Any;
 use std::fmt::{self, Write};
@@ -27,7 +30,7 @@ use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::NonNull;
 use std::thread;
 
-use crate::context::{self, Context, FloatControl, Root, Side, Word};
+use crate::context::{self, Context, Entry, FloatControl, Side, Word};
 use crate::stack::{Occupant, Stack, StackError};
 
 use super::scope::Links;
@@ -47,6 +50,16 @@ mod into {
     pub(super) const UNWIND: usize = 1;
 }
 
+/// What a switch must mind.
+mod mark {
+    /// The closure is still in the block.
+    pub(super) const FRESH: u8 = 1;
+    /// It keeps the floating-point control words.
+    pub(super) const KEEPS_FLOAT: u8 = 2;
+    /// The resumer was panicking already, so that `panicking()` says nothing about the body.
+    pub(super) const ENTERED_PANICKING: u8 = 4;
+}
+
 /// What an entered coroutine came back with.
 pub(super) enum Outcome<Y, R> {
     Yield(Y),
@@ -59,32 +72,37 @@ const INLINE_BODY: usize = 1024;
 
 #[repr(C, align(64))]
 pub(super) struct Header {
-    /// Where the coroutine goes on. First: the first frame finds `outer` right behind it.
-    inner: Context,
+    /// Where the coroutine goes on; written when it first suspends. The first frame finds `outer` right
+    /// behind it.
+    inner: MaybeUninit<Context>,
     /// Where the resumer goes on; written by the first resume.
     outer: MaybeUninit<Context>,
     /// For the overflow report.
     occupant: Occupant,
-    /// How far below the block its stack can reach: a suspender must be used on it.
+    /// How far below the block its stack can reach: a suspender must be used on it. 0 where a switch
+    /// out has more to do, which is found out by that.
     extent: usize,
-    /// Whether the closure has been taken out of the block.
-    started: bool,
-    keep_float_control: bool,
-    /// Whether the resumer was panicking already, so that `panicking()` says nothing about us.
-    entered_panicking: bool,
-    /// Written when kept, at the first switch out and in.
+    /// See [`mark`].
+    marks: u8,
+    named: bool,
+    /// Written when kept, at each switch out.
     inner_float: MaybeUninit<FloatControl>,
-    outer_float: MaybeUninit<FloatControl>,
     /// Both sides as the sanitizers know them; empty without one.
     inner_side: Side,
     outer_side: Side,
     stack: ManuallyDrop<Stack>,
-    #[allow(clippy::box_collection, reason = "so that having none is one word to write and test")]
-    name: Option<Box<String>>,
+    /// Written if it is `named`.
+    name: MaybeUninit<String>,
     created_at: &'static Location<'static>,
-    drop_body: unsafe fn(*mut u8),
+    body: &'static Body,
     /// Membership in a [`scope`](super::scope); written if it is in one.
     pub(super) links: MaybeUninit<Links>,
+}
+
+/// What depends on the type of the closure.
+struct Body {
+    entry: Entry,
+    drop: unsafe fn(*mut u8),
 }
 
 /// Owning pointer to a coroutine's control block, and thereby to its stack.
@@ -131,22 +149,22 @@ impl Block {
             let block = top.sub(size_of::<Header>() + body_size);
             let header = block.cast::<Header>();
             // Field by field: what is written later is left alone.
-            (&raw mut (*header).inner).write(Context::new(
-                block,
-                entry::<I, Y, R, F>,
-                Root::Coroutine,
-            ));
             (&raw mut (*header).occupant).write(Occupant { describe });
             (*header).extent = stack.span();
-            (*header).started = false;
-            (*header).keep_float_control = builder.keep_float_control;
-            (*header).entered_panicking = false;
+            (*header).marks = mark::FRESH;
+            if builder.keep_float_control {
+                (*header).marks |= mark::KEEPS_FLOAT;
+                (*header).extent = 0;
+            }
+            (*header).named = builder.name.is_some();
+            if let Some(name) = builder.name {
+                (*header).name.write(name);
+            }
             (&raw mut (*header).inner_side).write(Side::stack(|| (stack.bottom(), stack.size())));
             (&raw mut (*header).outer_side).write(Side::thread());
             (&raw mut (*header).stack).write(ManuallyDrop::new(stack));
-            (&raw mut (*header).name).write(builder.name.map(Box::new));
             (*header).created_at = created_at;
-            (*header).drop_body = drop_body::<F>;
+            (*header).body = &const { Body { entry: entry::<I, Y, R, F>, drop: drop_body::<F> } };
             body_of(block).cast::<F>().write(body);
             (*header).stack.occupy(&raw const (*header).occupant);
             Ok(Block(NonNull::new_unchecked(header)))
@@ -179,7 +197,7 @@ impl Block {
     /// Whether the body has begun.
     pub(super) fn started(self) -> bool {
         // SAFETY: as above.
-        unsafe { (*self.header()).started }
+        unsafe { (*self.header()).marks & mark::FRESH == 0 }
     }
 
     /// Drops the closure of a fresh coroutine.
@@ -189,11 +207,11 @@ impl Block {
     /// The coroutine must be fresh; the closure is gone afterwards.
     pub(super) unsafe fn drop_body(self) {
         let header = self.header();
-        // SAFETY: the closure is there, by the contract. `started` is set first, so that a closure
-        // whose destructor panics is not dropped twice.
+        // SAFETY: the closure is there, by the contract. It is noted first that it is gone, so that a
+        // closure whose destructor panics is not dropped twice.
         unsafe {
-            (*header).started = true;
-            ((*header).drop_body)(body_of(header.cast()));
+            (*header).marks &= !mark::FRESH;
+            ((*header).body.drop)(body_of(header.cast()));
         }
     }
 
@@ -208,7 +226,9 @@ impl Block {
         let header = self.header();
         // SAFETY: nobody uses the header any more, by the contract.
         unsafe {
-            drop((*header).name.take());
+            if (*header).named {
+                (*header).name.assume_init_drop();
+            }
             (*header).inner_side.discard();
             let stack = ManuallyDrop::take(&mut (*header).stack);
             stack.vacate();
@@ -231,25 +251,46 @@ impl Block {
     #[inline(always)]
     unsafe fn enter(self, word: Word, tag: usize) -> (Word, usize) {
         let header = self.header();
-        // SAFETY: `inner` is valid for a fresh or suspended coroutine; its stack belongs to this
-        // thread, since blocks are not Send.
+        // SAFETY: `inner` is valid for a suspended coroutine; its stack belongs to this thread, since
+        // blocks are not Send.
         unsafe {
-            if (*header).keep_float_control {
-                (*header).outer_float.write(FloatControl::save());
-                if (*header).started {
-                    (*header).inner_float.assume_init().load();
-                }
-            }
             (*header).outer_side.leave(&(*header).inner_side);
-            let (inner, outer) = (&raw const (*header).inner, (*header).outer.as_mut_ptr());
-            let back = if (*header).started {
-                context::switch(outer, inner, word, tag)
-            } else {
-                context::start(outer, header.cast(), (*inner).entry(), word, tag)
+            let (inner, outer) = ((*header).inner.as_ptr(), (*header).outer.as_mut_ptr());
+            let back = match (*header).marks {
+                0 => context::switch(outer, inner, word, tag),
+                mark::FRESH => {
+                    context::start(outer, header.cast(), (*header).body.entry, word, tag)
+                }
+                marks => self.enter_in_full(marks, word, tag),
             };
             (*header).outer_side.arrive();
-            if (*header).keep_float_control {
-                (*header).outer_float.assume_init().load();
+            back
+        }
+    }
+
+    /// [`enter`](Self::enter), whatever the marks. (The sanitizers know of the switch already.)
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    #[inline(never)]
+    unsafe fn enter_in_full(self, marks: u8, word: Word, tag: usize) -> (Word, usize) {
+        let header = self.header();
+        let (fresh, keep) = (marks & mark::FRESH != 0, marks & mark::KEEPS_FLOAT != 0);
+        // SAFETY: as above; the words of a coroutine that has begun were kept when it suspended.
+        unsafe {
+            let (inner, outer) = ((*header).inner.as_ptr(), (*header).outer.as_mut_ptr());
+            let ours = keep.then(FloatControl::save);
+            if keep && !fresh {
+                (*header).inner_float.assume_init().load();
+            }
+            let back = if fresh {
+                context::start(outer, header.cast(), (*header).body.entry, word, tag)
+            } else {
+                context::switch(outer, inner, word, tag)
+            };
+            if let Some(ours) = ours {
+                ours.load();
             }
             back
         }
@@ -293,18 +334,15 @@ impl Block {
         // hence `outer` is the resumer's.
         unsafe {
             if header.addr().wrapping_sub(context::stack_pointer()) >= (*header).extent {
-                suspended_elsewhere();
+                self.prepare_to_suspend();
             }
-            if thread::panicking() && !(*header).entered_panicking {
+            if thread::panicking() && (*header).marks & mark::ENTERED_PANICKING == 0 {
                 suspended_while_panicking();
             }
             let mut value = ManuallyDrop::new(value);
-            if (*header).keep_float_control {
-                (*header).inner_float.write(FloatControl::save());
-            }
             (*header).inner_side.leave(&(*header).outer_side);
             let (word, tag) = context::switch(
-                &raw mut (*header).inner,
+                (*header).inner.as_mut_ptr(),
                 (*header).outer.as_ptr(),
                 send(&mut value),
                 out::YIELD,
@@ -314,6 +352,27 @@ impl Block {
                 unwind::raise(self);
             }
             receive(word)
+        }
+    }
+
+    /// By a suspender that seems to be used on another stack. Keeps the control words of one that has
+    /// words of its own.
+    ///
+    /// # Safety
+    ///
+    /// The block's coroutine must not have ended.
+    #[cold]
+    #[inline(never)]
+    unsafe fn prepare_to_suspend(self) {
+        let header = self.header();
+        // SAFETY: the header is alive while the body is.
+        unsafe {
+            if header.addr().wrapping_sub(context::stack_pointer()) >= (*header).stack.span() {
+                panic!("a suspender was used on a stack other than its own coroutine's");
+            }
+            if (*header).marks & mark::KEEPS_FLOAT != 0 {
+                (*header).inner_float.write(FloatControl::save());
+            }
         }
     }
 }
@@ -369,9 +428,9 @@ pub(super) unsafe fn resume<I, Y, R>(
 pub(super) unsafe fn run_while_panicking<I, Y, R>(block: Block, input: Option<I>) -> Outcome<Y, R> {
     // SAFETY: the header stays readable after an end: the stack has not been released yet.
     unsafe {
-        (*block.header()).entered_panicking = true;
+        (*block.header()).marks |= mark::ENTERED_PANICKING;
         let outcome = block.run(input);
-        (*block.header()).entered_panicking = false;
+        (*block.header()).marks &= !mark::ENTERED_PANICKING;
         outcome
     }
 }
@@ -391,7 +450,7 @@ where
         let header = block.cast::<Header>();
         (*header).inner_side.arrive();
         let body = body_of(block).cast::<F>().read();
-        (*header).started = true;
+        (*header).marks &= !mark::FRESH;
         let suspender =
             Suspender { block: Block(NonNull::new_unchecked(header)), marker: Default::default() };
         let input = receive::<I>(word);
@@ -432,17 +491,12 @@ unsafe fn describe(occupant: *const Occupant, to: &mut dyn Write) {
 
 fn describe_header(header: &Header, to: &mut dyn Write) -> fmt::Result {
     to.write_str("coroutine ")?;
-    if let Some(name) = &header.name {
-        write!(to, "'{name}' ")?;
+    if header.named {
+        // SAFETY: it is there then.
+        write!(to, "'{}' ", unsafe { header.name.assume_init_ref() })?;
     }
     let at = header.created_at;
     write!(to, "created at {}:{}:{}", at.file(), at.line(), at.column())
-}
-
-#[cold]
-#[inline(never)]
-fn suspended_elsewhere() -> ! {
-    panic!("a suspender was used on a stack other than its own coroutine's")
 }
 
 #[cold]

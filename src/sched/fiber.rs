@@ -24,7 +24,7 @@ use super::clock::Instant;
 use super::resource::Resource;
 use super::task::Task;
 use super::timer::TimerKey;
-use crate::context::{Context, FloatControl, Root, Side, Word};
+use crate::context::{Context, FloatControl, Side, Word};
 use crate::stack::{Occupant, Stack};
 use crate::thread::Locals;
 
@@ -85,7 +85,7 @@ impl Fiber {
             let block = stack.top().sub(size_of::<Fiber>());
             let fiber = block.cast::<Fiber>();
             fiber.write(Fiber {
-                context: Context::new(block, entry, Root::Fiber),
+                context: Context::new(block, entry),
                 task: Cell::new(task),
                 waiting: Cell::new(Waiting::Nothing),
                 timer: Cell::new(None),
