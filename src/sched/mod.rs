@@ -12,8 +12,8 @@
 //! * `cancel`: cancellation, time limits, shields;
 //! * `word` and `wait`: the one parking primitive, `party`: whoever can wait on it, `awaiting`: futures among them, `wakes`: waking
 //!   them when a lock has been given back;
-//! * `queue`, `timer`, `mailbox`, `registry`: what a carrier is made of; `bias`: what a lock may do
-//!   for it;
+//! * `queue`, `timer`, `mailbox`, `registry`, `blocks`: what a carrier is made of; `bias`: what a lock
+//!   may do for it;
 //! * `team`: what several carriers share, `idlers`: which of them sleep, and who wakes them;
 //! * `reactor`: where a carrier waits for descriptors, `source`: a descriptor that tasks wait for;
 //! * `pool`: OS threads for calls that block; `signals`: how signals of the system get to tasks;
@@ -22,6 +22,7 @@
 pub(crate) mod atomic;
 pub(crate) mod awaiting;
 pub(crate) mod bias;
+pub(crate) mod blocks;
 pub(crate) mod cancel;
 pub(crate) mod carrier;
 pub(crate) mod clock;

@@ -196,7 +196,7 @@ impl Party {
     pub(crate) fn notify_here(&self, epoch: Epoch, outcome: Outcome) {
         debug_assert!(Carrier::current().is_some_and(|carrier| self.is_at_home(carrier.mailbox())));
         if self.waiter.claim_here(epoch, outcome) {
-            self.schedule();
+            self.schedule_inline();
         } else {
             // In place, on this thread: it is not asleep, or we could not be here.
             self.notify(epoch, outcome);
@@ -253,8 +253,12 @@ impl Party {
     }
 
     /// Makes a task runnable whose parked wait the caller has claimed.
-    #[inline]
     fn schedule(&self) {
+        self.schedule_inline();
+    }
+
+    #[inline(always)]
+    fn schedule_inline(&self) {
         match self.carrier_here() {
             // SAFETY: the caller has claimed it, while it was parked.
             Some(carrier) => unsafe { carrier.make_runnable(self.task_address()) },

@@ -129,10 +129,17 @@ impl Shared {
 
     /// Why no further fiber could get a stack of this class now, for all that is known: smaller ones
     /// than were missing may be there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn stack_shortage(&self, class: SizeClass) -> io::Result<()> {
-        let missing = self.missing_slot.load(Ordering::Relaxed);
-        if missing == usize::MAX || class.slot_size() < missing {
+        if self.missing_slot.load(Ordering::Relaxed) == usize::MAX {
+            return Ok(());
+        }
+        self.stack_shortage_of(class)
+    }
+
+    #[cold]
+    fn stack_shortage_of(&self, class: SizeClass) -> io::Result<()> {
+        if class.slot_size() < self.missing_slot.load(Ordering::Relaxed) {
             return Ok(());
         }
         match &*lock(&self.shortage) {

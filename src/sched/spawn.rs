@@ -271,10 +271,11 @@ pub(super) fn refuse(task: NonNull<Task>) {
 }
 
 /// A join handle is dropped, and with it the last chance to see this panic.
-pub(crate) fn report_unobserved(task: &Task, report: Unobserved) {
+#[cold]
+pub(crate) fn report_unobserved(task: &Task, report: Box<Unobserved>) {
     match Carrier::current() {
         Some(carrier) if task.party.is_at_home(carrier.mailbox()) => {
-            carrier.shared.report_unobserved(report);
+            carrier.shared.report_unobserved(*report);
         }
         _ => eprintln!("pirn: {report}"),
     }

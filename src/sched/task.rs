@@ -102,46 +102,48 @@ pub(crate) struct Task {
 }
 
 /// Whom to wake when a task has ended.
-#[derive(Clone, Copy)]
+///
+/// Two cells: what is written as two words and read as one has to wait for both stores.
 struct Joiner {
     /// Null: nobody. The lowest bit is set if it holds a reference.
     ///
     /// A party that does not run on the task's own carrier must be kept alive: it may give up its
     /// wait while the task, elsewhere, is about to wake it.
-    party: *const Party,
-    epoch: Epoch,
+    party: Cell<*const Party>,
+    epoch: Cell<Epoch>,
 }
 
 const COUNTED: usize = 1;
 
 impl Joiner {
-    const NOBODY: Joiner = Joiner { party: ptr::null(), epoch: Epoch::NEVER };
+    const fn nobody() -> Self {
+        Joiner { party: Cell::new(ptr::null()), epoch: Cell::new(Epoch::NEVER) }
+    }
 
-    fn new(joiner: &Party, epoch: Epoch, counted: bool) -> Self {
+    #[inline]
+    fn set(&self, joiner: &Party, epoch: Epoch, counted: bool) {
         let mut party = ptr::from_ref(joiner);
         if counted {
             mem::forget(PartyRef::share(joiner));
             party = party.map_addr(|address| address | COUNTED);
         }
-        Joiner { party, epoch }
+        self.party.set(party);
+        self.epoch.set(epoch);
     }
 
-    fn is_counted(&self) -> bool {
-        self.party.addr() & COUNTED != 0
-    }
-
-    /// Gives back the reference, if it holds one; calls `f` before.
+    /// Nobody, from now on. Calls `f`, and gives back the reference, if it held one.
     ///
     /// # Safety
     ///
-    /// Once for each `new`, while the party is alive: on the task's carrier, or counted.
-    unsafe fn done(self, f: impl FnOnce(&Party, Epoch)) {
-        let party = self.party.map_addr(|address| address & !COUNTED);
+    /// While the party is alive: on the task's carrier, or counted.
+    #[inline]
+    unsafe fn done(&self, f: impl FnOnce(&Party, Epoch)) {
+        let party = self.party.replace(ptr::null());
         // SAFETY: alive by the contract.
         unsafe {
-            let Some(alive) = party.as_ref() else { return };
-            f(alive, self.epoch);
-            if self.is_counted() {
+            let Some(alive) = party.map_addr(|address| address & !COUNTED).as_ref() else { return };
+            f(alive, self.epoch.get());
+            if party.addr() & COUNTED != 0 {
                 party::release(NonNull::from(alive));
             }
         }
@@ -333,9 +335,9 @@ impl Task {
     ///
     /// The task was made with a join handle.
     #[inline(always)]
-    unsafe fn joiner(&self) -> &Cell<Joiner> {
+    unsafe fn joiner(&self) -> &Joiner {
         // SAFETY: it lies in front of such a record, in the same allocation.
-        unsafe { &*ptr::from_ref(self).cast::<Cell<Joiner>>().sub(1) }
+        unsafe { &*ptr::from_ref(self).cast::<Joiner>().sub(1) }
     }
 
     /// Whether the join handle is gone: then it stays so.
@@ -414,7 +416,7 @@ impl Task {
     /// # Safety
     ///
     /// Once, by the runtime, after [`run`](Self::run) or [`abandon`](Self::abandon).
-    pub(crate) unsafe fn complete(this: NonNull<Task>) -> Option<Unobserved> {
+    pub(crate) unsafe fn complete(this: NonNull<Task>) -> Option<Box<Unobserved>> {
         // SAFETY: alive by the runtime's reference.
         let task = unsafe { this.as_ref() };
         let seen = task.flags.load(Ordering::Acquire);
@@ -433,7 +435,7 @@ impl Task {
             // SAFETY: with JOINER set before DONE the field is there, and ours. On our own carrier the
             // joiner waits, or has cleared this; from elsewhere it is kept alive.
             unsafe {
-                task.joiner().replace(Joiner::NOBODY).done(|joiner, epoch| {
+                task.joiner().done(|joiner, epoch| {
                     if joined_here {
                         joiner.notify_here(epoch, Outcome::Notified);
                     } else {
@@ -459,12 +461,12 @@ impl Task {
     /// # Safety
     ///
     /// By the one of complete and detach that came second.
-    unsafe fn bury(&self) -> Option<Unobserved> {
+    unsafe fn bury(&self) -> Option<Box<Unobserved>> {
         // SAFETY: the stage belongs to the caller.
         unsafe {
             let message = (self.vtable().panic_message)(self);
             (self.vtable().discard)(self);
-            message.map(|message| Unobserved::new(self, &message))
+            message.map(|message| Box::new(Unobserved::new(self, &message)))
         }
     }
 
@@ -560,7 +562,7 @@ impl Task {
         }
         let here = alone && joiner.shares_home(&self.party);
         // SAFETY: there is a handle, whose the field is before JOINER is set.
-        unsafe { self.joiner() }.set(Joiner::new(joiner, epoch, !here));
+        unsafe { self.joiner() }.set(joiner, epoch, !here);
         let before = if here {
             // We are on the task's own carrier, where it ends: nobody else changes the flags now.
             let before = self.flags.load(Ordering::Relaxed);
@@ -574,7 +576,7 @@ impl Task {
             return true;
         }
         // SAFETY: JOINER came second: the field stays ours.
-        unsafe { self.joiner().replace(Joiner::NOBODY).done(|_, _| {}) };
+        unsafe { self.joiner().done(|_, _| {}) };
         false
     }
 
@@ -587,7 +589,7 @@ impl Task {
         if before & DONE == 0 {
             // SAFETY: as in `clear_joiner`; registrations that are left behind are counted.
             unsafe {
-                self.joiner().replace(Joiner::NOBODY).done(|joiner, epoch| {
+                self.joiner().done(|joiner, epoch| {
                     joiner.notify(epoch, Outcome::Notified);
                 });
             }
@@ -605,7 +607,7 @@ impl Task {
         if before & DONE == 0 {
             // SAFETY: the task has not ended and will not look at the field any more, and was made with
             // a handle.
-            unsafe { self.joiner().replace(Joiner::NOBODY).done(|_, _| {}) };
+            unsafe { self.joiner().done(|_, _| {}) };
         }
     }
 
@@ -615,13 +617,16 @@ impl Task {
     ///
     /// By the owner of the join handle, once, after [`is_done`](Self::is_done); `T` must be the
     /// task's.
+    ///
+    /// # Panics
+    ///
+    /// When it has been taken.
+    #[inline]
     pub(crate) unsafe fn take<T>(&self) -> Result<T> {
-        let mut result = mem::MaybeUninit::<Result<T>>::uninit();
-        // SAFETY: `take` writes a Result<T>.
-        unsafe {
-            (self.vtable().take)(self, result.as_mut_ptr().cast());
-            result.assume_init()
-        }
+        let before = self.holds.replace(Holds::Nothing);
+        assert_eq!(before, Holds::Result, "a result is taken once, after the end");
+        // SAFETY: it is there, in the stage, which is the caller's; and read this once.
+        unsafe { ptr::from_ref(self).byte_add(self.vtable().stage).cast::<Result<T>>().read() }
     }
 
     /// The join handle goes away without a join. Returns a report of a panic that nobody has
@@ -630,7 +635,7 @@ impl Task {
     /// # Safety
     ///
     /// By the owner of the join handle, once.
-    pub(crate) unsafe fn detach(&self) -> Option<Unobserved> {
+    pub(crate) unsafe fn detach(&self) -> Option<Box<Unobserved>> {
         // AcqRel: as in `complete`.
         let before = self.flags.fetch_or(DETACHED, Ordering::AcqRel);
         if before & DONE == 0 {

@@ -230,7 +230,15 @@ impl Locals {
     }
 
     /// Drops the values, the last one made first.
+    #[inline]
     pub(crate) fn clear(&self) {
+        if self.list().capacity() > 0 {
+            self.clear_all();
+        }
+    }
+
+    #[inline(never)]
+    fn clear_all(&self) {
         // Destructors may add further values: those come next.
         while let Some(next) = self.list().iter().rposition(|local| local.value.is_some()) {
             let value = self.list()[next].value.take();

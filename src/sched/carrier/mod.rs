@@ -45,6 +45,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::bias;
+use super::blocks::Blocks;
 use super::cancel::Allowance;
 use super::clock::{self, Instant};
 use super::deadlock::{self, Deadlock};
@@ -137,6 +138,8 @@ pub(crate) struct Carrier {
     idle: UnsafeCell<Context>,
     idle_side: UnsafeCell<Side>,
     pub(super) registry: UnsafeCell<Registry>,
+    /// Memory for records of tasks.
+    pub(super) blocks: Blocks,
     /// Tasks that wait for a stack.
     pub(super) starved: UnsafeCell<Vec<NonNull<Task>>>,
     /// Whether a stack was given back since all of them last tried.
@@ -183,6 +186,7 @@ impl Carrier {
             idle: UnsafeCell::new(Context::empty()),
             idle_side: UnsafeCell::new(Side::thread()),
             registry: UnsafeCell::new(Registry::new()),
+            blocks: Blocks::new(),
             starved: UnsafeCell::new(Vec::new()),
             fed: Cell::new(false),
             closing: Cell::new(false),

@@ -157,15 +157,13 @@ impl Carrier {
             }
             let scope = ended.take_scope();
             let unobserved = Task::complete(task);
-            match (scope, unobserved) {
-                (None, None) => {}
-                (None, Some(report)) => self.shared.report_unobserved(report),
-                (Some(tally), unobserved) => {
-                    if unobserved.is_some() {
-                        tally.note_panic();
-                    }
-                    tally.end_one();
+            if let Some(tally) = scope {
+                if unobserved.is_some() {
+                    tally.note_panic();
                 }
+                tally.end_one();
+            } else if let Some(report) = unobserved {
+                self.shared.report_unobserved(*report);
             }
         }
     }

@@ -12,6 +12,7 @@
 //! A closure of a task without a stack stays where it was put, and is dropped there: what its code has
 //! told others of may be inside.
 
+use std::alloc::Layout;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::{self, ManuallyDrop};
 use std::panic::{self, AssertUnwindSafe};
@@ -20,6 +21,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, AtomicU8};
 use std::thread::Result;
 
+use super::super::blocks;
 use super::super::cancel::is_call_off;
 use super::super::party::{Kind, Party};
 use super::super::resumable::{Context, Relay, Resumable, Stackless, Step};
@@ -45,8 +47,8 @@ pub(super) struct VTable {
     pub(super) give_up: unsafe fn(*const Task),
     /// Whether the stored result is a panic: its message.
     pub(super) panic_message: unsafe fn(*const Task) -> Option<String>,
-    /// Moves the result out, to a `Result<T>`.
-    pub(super) take: unsafe fn(*const Task, *mut ()),
+    /// How far behind the beginning of the record the stage lies, and so closure or result.
+    pub(super) stage: usize,
     /// Drops the result, if it is still there.
     pub(super) discard: unsafe fn(*const Task),
 }
@@ -68,17 +70,18 @@ struct TaskCell<F, T, X> {
 /// A cell of a task that has a join handle.
 #[repr(C)]
 struct Joinable<C> {
-    joiner: Cell<Joiner>,
+    joiner: Joiner,
     cell: C,
 }
 
 // Where `Task::joiner` looks for it.
-const _: () = assert!(size_of::<Cell<Joiner>>().is_multiple_of(align_of::<Task>()));
+const _: () = assert!(size_of::<Joiner>().is_multiple_of(align_of::<Task>()));
 // Where `Task::stackless` and `Task::fibered` look for it.
 const _: () = assert!(size_of::<Task>().is_multiple_of(align_of::<Stackless>()));
 const _: () = assert!(size_of::<Task>().is_multiple_of(align_of::<Fibered>()));
 
-/// First the closure, then the result; `Task::holds` says which.
+/// First the closure, then the result; `Task::holds` says which. Both lie at its beginning.
+#[repr(C)]
 pub(super) union Stage<F, T> {
     pub(super) closure: ManuallyDrop<F>,
     result: ManuallyDrop<Result<T>>,
@@ -102,7 +105,7 @@ where
             abandon: abandon::<F, T, Fibered>,
             give_up: give_up::<F, T, Fibered>,
             panic_message: panic_message::<F, T, Fibered>,
-            take: take::<F, T, Fibered>,
+            stage: mem::offset_of!(TaskCell<F, T, Fibered>, stage),
             discard: discard::<F, T, Fibered>,
         }
     };
@@ -144,7 +147,7 @@ const fn stackless_table<R: Resumable, const JOINED: bool>(
         abandon: abandon::<R, R::Output, Stackless>,
         give_up: give_up::<R, R::Output, Stackless>,
         panic_message: panic_message::<R, R::Output, Stackless>,
-        take: take::<R, R::Output, Stackless>,
+        stage: mem::offset_of!(TaskCell<R, R::Output, Stackless>, stage),
         discard: discard::<R, R::Output, Stackless>,
     }
 }
@@ -175,17 +178,17 @@ fn place<F, T, X>(
     let detached = flags & DETACHED != 0;
     // Room first: a record that is built before would have to be copied.
     let cell: *mut TaskCell<F, T, X> = if detached {
-        Box::into_raw(Box::<TaskCell<F, T, X>>::new_uninit()).cast()
+        blocks::allocate(Layout::new::<TaskCell<F, T, X>>()).as_ptr().cast()
     } else {
-        let joinable = Box::into_raw(Box::<Joinable<TaskCell<F, T, X>>>::new_uninit());
-        let joinable = joinable.cast::<Joinable<TaskCell<F, T, X>>>();
-        // SAFETY: the places are in the box.
+        let block = blocks::allocate(Layout::new::<Joinable<TaskCell<F, T, X>>>());
+        let joinable = block.as_ptr().cast::<Joinable<TaskCell<F, T, X>>>();
+        // SAFETY: the places are in the block.
         unsafe {
-            (&raw mut (*joinable).joiner).write(Cell::new(Joiner::NOBODY));
+            (&raw mut (*joinable).joiner).write(Joiner::nobody());
             &raw mut (*joinable).cell
         }
     };
-    // SAFETY: that is a place for one, from a box.
+    // SAFETY: that is a place for one, in a block of its own.
     unsafe {
         cell.write(TaskCell {
             task: Task {
@@ -215,16 +218,20 @@ fn place<F, T, X>(
 
 unsafe fn destroy<F, T, X, const JOINED: bool>(party: NonNull<Party>) {
     let cell = party.as_ptr().cast::<TaskCell<F, T, X>>();
-    // SAFETY: the party is the first field of the cell that `place` boxed, with a joiner in front or
+    // SAFETY: the party is the first field of the cell that `place` has made, with a joiner in front or
     // without, and this was the last reference: what nobody has taken is ours to drop.
     unsafe {
-        discard::<F, T, X>(cell.cast_const().cast());
-        if JOINED {
-            let joinable = cell.byte_sub(mem::offset_of!(Joinable<TaskCell<F, T, X>>, cell));
-            drop(Box::from_raw(joinable.cast::<Joinable<TaskCell<F, T, X>>>()));
-        } else {
-            drop(Box::from_raw(cell));
+        if (*cell).task.holds.get() != Holds::Nothing {
+            discard::<F, T, X>(cell.cast_const().cast());
         }
+        cell.drop_in_place();
+        let (block, layout) = if JOINED {
+            let joinable = cell.byte_sub(mem::offset_of!(Joinable<TaskCell<F, T, X>>, cell));
+            (joinable.cast(), Layout::new::<Joinable<TaskCell<F, T, X>>>())
+        } else {
+            (cell.cast(), Layout::new::<TaskCell<F, T, X>>())
+        };
+        blocks::release(NonNull::new_unchecked(block), layout);
     }
 }
 
@@ -382,16 +389,6 @@ unsafe fn panic_message<F, T, X>(task: *const Task) -> Option<String> {
             Err(payload) if !is_call_off(&**payload) => Some(message(&**payload)),
             _ => None,
         }
-    }
-}
-
-unsafe fn take<F, T, X>(task: *const Task, to: *mut ()) {
-    // SAFETY: the caller owns the stage, and `to` is a place for a Result<T>.
-    unsafe {
-        let before = (*task).holds.replace(Holds::Nothing);
-        assert_eq!(before, Holds::Result, "a result is taken once, after the end");
-        let result = (&raw const (*stage::<F, T, X>(task)).result).cast::<Result<T>>();
-        to.cast::<Result<T>>().copy_from_nonoverlapping(result, 1);
     }
 }
 

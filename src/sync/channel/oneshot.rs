@@ -14,6 +14,7 @@
 //! Only OPEN and LOCKED alternate. An end that leaves one of the other states does not touch the
 //! block again.
 
+use std::alloc::Layout;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::mem::{self, MaybeUninit};
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 use super::error::{RecvError, RecvTimeoutError, SendError, TryRecvError};
 use crate::sched::atomic::{AtomicU8, Ordering, back_off};
+use crate::sched::blocks;
 use crate::sched::cancel::check_cancelled;
 use crate::sched::carrier::current_party;
 use crate::sched::clock::Instant;
@@ -152,12 +154,16 @@ impl<T> Oneshot<T> {
 /// ```
 #[inline]
 pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
-    let block = NonNull::from(Box::leak(Box::new(Oneshot {
-        resource: Resource::new(&RECEIVE),
-        state: AtomicU8::new(OPEN),
-        waiter: Cell::new(None),
-        value: UnsafeCell::new(MaybeUninit::uninit()),
-    })));
+    let block = blocks::allocate(Layout::new::<Oneshot<T>>()).cast::<Oneshot<T>>();
+    // SAFETY: there is room for one.
+    unsafe {
+        block.write(Oneshot {
+            resource: Resource::new(&RECEIVE),
+            state: AtomicU8::new(OPEN),
+            waiter: Cell::new(None),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        });
+    }
     (OneshotSender { block }, OneshotReceiver { block })
 }
 
@@ -168,8 +174,11 @@ pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
 /// By the end that the state names, as the last thing.
 #[inline]
 unsafe fn free<T>(block: NonNull<Oneshot<T>>) {
-    // SAFETY: from a box, and nobody else refers to it.
-    drop(unsafe { Box::from_raw(block.as_ptr()) });
+    // SAFETY: it was allocated for one, and nobody else refers to it.
+    unsafe {
+        block.drop_in_place();
+        blocks::release(block.cast(), Layout::new::<Oneshot<T>>());
+    }
 }
 
 /// The sending end of a [`oneshot`] channel.
