@@ -80,14 +80,25 @@ use wait::{Epoch, Outcome};
 /// On a fiber of a runtime this switches away; on an OS thread it sleeps. It never unwinds: the
 /// caller puts its records in order, finishes the epoch, and calls
 /// [`check_cancelled`](cancel::check_cancelled).
-#[inline]
 pub(crate) fn wait(party: &Party, epoch: Epoch, waiting: Waiting, deadline: Instant) {
     match Carrier::current() {
-        Some(carrier) => carrier.wait(epoch, waiting, deadline),
+        Some(carrier) => carrier.wait_in_full(epoch, waiting, deadline),
         None => {
             let deadline = (!deadline.is_far_future()).then_some(deadline);
             party.waiter.block(epoch, deadline, Outcome::TimedOut);
         }
+    }
+}
+
+/// [`wait`], inlined as far as it consists of a switch to another fiber.
+///
+/// Where fibers wait in different places, a call's return would be predicted to go where the one that
+/// was left had come from. Worth its code only in what programs do all the time.
+#[inline(always)]
+pub(crate) fn wait_inlined(party: &Party, epoch: Epoch, waiting: Waiting, deadline: Instant) {
+    match Carrier::current() {
+        Some(carrier) => carrier.wait(epoch, waiting, deadline),
+        None => wait(party, epoch, waiting, deadline),
     }
 }
 

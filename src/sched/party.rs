@@ -209,17 +209,38 @@ impl Party {
     pub(crate) fn notify_locked(&self, epoch: Epoch, outcome: Outcome, wakes: &mut Wakes) -> bool {
         match self.waiter.claim(epoch, outcome) {
             Claim::Lost => return false,
-            Claim::Parked => match self.carrier_here() {
-                // SAFETY: claimed just now.
-                Some(carrier) => unsafe { carrier.make_runnable(self.task_address()) },
-                None => wakes.add_task(self),
-            },
+            Claim::Parked => self.schedule_locked(wakes),
             Claim::Blocked => wakes.add_thread(&raw const self.waiter),
             Claim::Polled => {
                 Awaiting::take_waker(self).into_iter().for_each(|waker| wakes.add_waker(waker))
             }
         }
         true
+    }
+
+    /// [`notify_locked`](Self::notify_locked) for a wait of which nobody but the lock's queue was told.
+    #[inline(always)]
+    pub(crate) fn notify_told_once(
+        &self,
+        epoch: Epoch,
+        outcome: Outcome,
+        wakes: &mut Wakes,
+    ) -> bool {
+        if wakes.is_unshared() && self.waiter.claim_here(epoch, outcome) {
+            self.schedule_locked(wakes);
+            return true;
+        }
+        self.notify_locked(epoch, outcome, wakes)
+    }
+
+    /// Makes a task runnable whose parked wait the caller has claimed under the lock of a primitive.
+    #[inline(always)]
+    fn schedule_locked(&self, wakes: &mut Wakes) {
+        match self.carrier_here() {
+            // SAFETY: claimed just now.
+            Some(carrier) => unsafe { carrier.make_runnable(self.task_address()) },
+            None => wakes.add_task(self),
+        }
     }
 
     /// Asks the carrier of this task, which has one, to cancel it.

@@ -190,6 +190,15 @@ impl RunQueue {
         (!self.is_empty()).then(|| self.at(self.head))
     }
 
+    /// The first one, if that is a suspended fiber.
+    #[inline(always)]
+    pub(crate) fn peek_started(&self) -> Option<*mut Fiber> {
+        match self.peek()?.kind() {
+            Kind::Started(fiber) => Some(fiber),
+            Kind::Fresh(_) | Kind::Resumable(_) => None,
+        }
+    }
+
     /// The first one, if that is a task without a stack.
     #[inline(always)]
     pub(crate) fn peek_resumable(&self) -> Option<*const Task> {
@@ -203,7 +212,7 @@ impl RunQueue {
 
     /// Warms the caches for what runs soon: with many fibers the misses cost more than the switch.
     #[inline(always)]
-    fn prefetch(&self) {
+    pub(crate) fn prefetch(&self) {
         if self.len() > AHEAD_BLOCK {
             // SAFETY: queued fibers are alive. A fresh task is not a fiber, and is left alone.
             unsafe {

@@ -46,12 +46,28 @@ pub(crate) struct Wakes {
     /// The first `count` are there.
     put_off: [MaybeUninit<Wake>; ROOM],
     count: usize,
+    unshared: bool,
 }
 
 impl Wakes {
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        Wakes { put_off: [const { MaybeUninit::uninit() }; ROOM], count: 0 }
+        Wakes { put_off: [const { MaybeUninit::uninit() }; ROOM], count: 0, unshared: false }
+    }
+
+    /// Says whether no thread but this one has ever held the lock under which waits are ended from now
+    /// on. Those that were told to nobody but that lock's queue then [need no exchange] to be claimed: all
+    /// others who end waits of this thread's tasks (timers, cancellations, the end) run on it too.
+    ///
+    /// [need no exchange]: super::word::Waiter::claim_here
+    #[inline(always)]
+    pub(crate) fn set_unshared(&mut self, unshared: bool) {
+        self.unshared = unshared;
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_unshared(&self) -> bool {
+        self.unshared
     }
 
     /// A thread whose blocked wait the caller has claimed.

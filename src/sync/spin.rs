@@ -186,6 +186,14 @@ pub(crate) struct SpinGuard<'a, T> {
     favoured: bool,
 }
 
+impl<T> SpinGuard<'_, T> {
+    /// Whether no other thread has ever held the lock.
+    #[inline(always)]
+    pub(crate) fn is_unshared(&self) -> bool {
+        self.favoured
+    }
+}
+
 impl<T> Deref for SpinGuard<'_, T> {
     type Target = T;
 

@@ -49,6 +49,8 @@ pub(crate) struct Record<T> {
     next: Cell<Option<NonNull<Record<T>>>>,
     previous: Cell<Option<NonNull<Record<T>>>>,
     place: Cell<Place>,
+    /// Whether the wait has no other record, in this queue or any other.
+    alone: bool,
     /// Handed over between waiter and notifier.
     pub(crate) value: Cell<Option<T>>,
     /// What kind of waiter this is, for primitives that have several.
@@ -62,7 +64,7 @@ impl<T> Record<T> {
     /// It must be [queued](Waiters::push) and [waited for](wait), or [abandoned](Self::abandon).
     pub(crate) fn begin(value: Option<T>, kind: usize) -> Self {
         let party = current_party();
-        Record::sharing(party, party.begin(), value, kind)
+        Record { alone: true, ..Record::sharing(party, party.begin(), value, kind) }
     }
 
     /// A record of a wait that has been begun, and that may have others: whichever is notified first
@@ -74,6 +76,7 @@ impl<T> Record<T> {
             next: Cell::new(None),
             previous: Cell::new(None),
             place: Cell::new(Place::Out),
+            alone: false,
             value: Cell::new(value),
             kind,
             _pinned: PhantomPinned,
@@ -99,6 +102,18 @@ impl<T> Record<T> {
     fn party(&self) -> &Party {
         // SAFETY: the record belongs to the calling party, or to one that waits in it.
         unsafe { &*self.party }
+    }
+
+    /// Ends the wait, under the primitive's lock, when the record has been taken out. False: somebody
+    /// else has ended it.
+    #[inline(always)]
+    fn notify(&self, wakes: &mut Wakes) -> bool {
+        let (party, epoch) = (self.party(), self.epoch.get());
+        if self.alone {
+            party.notify_told_once(epoch, Outcome::Notified, wakes)
+        } else {
+            party.notify_locked(epoch, Outcome::Notified, wakes)
+        }
     }
 }
 
@@ -203,7 +218,7 @@ impl<T> Waiters<T> {
             self.unlink(record);
             record.place.set(Place::Chosen);
             hand_over(record);
-            if record.party().notify_locked(record.epoch.get(), Outcome::Notified, wakes) {
+            if record.notify(wakes) {
                 return true;
             }
             record.place.set(Place::Out);
@@ -227,7 +242,7 @@ impl<T> Waiters<T> {
         self.unlink(record);
         record.place.set(Place::Chosen);
         hand_over(record);
-        let woken = record.party().notify_locked(record.epoch.get(), Outcome::Notified, wakes);
+        let woken = record.notify(wakes);
         if !woken {
             record.place.set(Place::Out);
         }
@@ -254,9 +269,30 @@ pub(crate) fn wait<T>(
     deadline: Instant,
     relock: impl FnOnce(&mut dyn FnMut(&mut Waiters<T>)),
 ) -> Outcome {
-    let party = record.party();
-    sched::wait(party, record.epoch.get(), Waiting::On(ptr::from_ref(resource)), deadline);
-    let outcome = party.waiter.finish();
+    let waiting = Waiting::On(ptr::from_ref(resource));
+    sched::wait(record.party(), record.epoch.get(), waiting, deadline);
+    finish(record, relock)
+}
+
+/// [`wait`], where [inlining](sched::wait_inlined) it is worth while.
+#[inline(always)]
+pub(crate) fn wait_inlined<T>(
+    record: Pin<&Record<T>>,
+    resource: &Resource,
+    deadline: Instant,
+    relock: impl FnOnce(&mut dyn FnMut(&mut Waiters<T>)),
+) -> Outcome {
+    let waiting = Waiting::On(ptr::from_ref(resource));
+    sched::wait_inlined(record.party(), record.epoch.get(), waiting, deadline);
+    finish(record, relock)
+}
+
+#[inline(always)]
+fn finish<T>(
+    record: Pin<&Record<T>>,
+    relock: impl FnOnce(&mut dyn FnMut(&mut Waiters<T>)),
+) -> Outcome {
+    let outcome = record.party().waiter.finish();
     if outcome != Outcome::Notified {
         relock(&mut |queue| {
             queue.withdraw(&record);

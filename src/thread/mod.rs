@@ -287,7 +287,7 @@ impl Builder {
 /// Lets every other runnable fiber run before this one goes on.
 ///
 /// With nobody else runnable it returns at once. On a plain OS thread it yields that thread.
-#[inline]
+#[inline(always)]
 pub fn yield_now() {
     match Carrier::current() {
         Some(carrier) => carrier.yield_now(),

@@ -97,6 +97,35 @@ mod sched {
             ) -> bool {
                 self.waiter.claim(epoch, outcome) != Claim::Lost
             }
+
+            /// Of the tasks of one thread alone, of which there are none here.
+            pub(crate) fn notify_told_once(
+                &self,
+                epoch: Epoch,
+                outcome: Outcome,
+                wakes: &mut Wakes,
+            ) -> bool {
+                self.notify_locked(epoch, outcome, wakes)
+            }
+        }
+    }
+
+    /// All memory is the allocator's.
+    pub(crate) mod blocks {
+        use std::alloc::{self, Layout};
+        use std::ptr::NonNull;
+
+        pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
+            // SAFETY: the layouts that are asked for have a size.
+            NonNull::new(unsafe { alloc::alloc(layout) }).expect("there is memory")
+        }
+
+        /// # Safety
+        ///
+        /// Once, for what `allocate` has returned for this layout.
+        pub(crate) unsafe fn release(block: NonNull<u8>, layout: Layout) {
+            // SAFETY: the contract.
+            unsafe { alloc::dealloc(block.as_ptr(), layout) };
         }
     }
 
@@ -126,6 +155,8 @@ mod sched {
             pub(crate) fn new() -> Self {
                 Wakes
             }
+
+            pub(crate) fn set_unshared(&mut self, _: bool) {}
         }
     }
 
@@ -158,6 +189,8 @@ mod sched {
     pub(crate) enum Waiting {
         On(*const Resource),
     }
+
+    pub(crate) use wait as wait_inlined;
 
     pub(crate) fn wait(
         party: &party::Party,

@@ -4,8 +4,39 @@ use super::*;
 
 impl Carrier {
     /// Lets every other runnable task run once.
-    #[inline]
+    ///
+    /// Inlined into whoever calls it, as far as the next fiber can be switched to at once: the return
+    /// of a call would be predicted to go where the fiber that was left had come from.
+    #[inline(always)]
     pub(crate) fn yield_now(&self) {
+        let fiber = self.running();
+        match self.quick_successor(fiber) {
+            Some(next) if !self.queue().is_shuffled() => {
+                self.count_tick();
+                self.queue().skip();
+                self.queue().push_again(Runnable::started(fiber));
+                self.queue().prefetch();
+                // SAFETY: the fiber is queued.
+                unsafe { self.switch(fiber, next) };
+                self.check_called_off(fiber);
+            }
+            _ => self.yield_in_full(),
+        }
+    }
+
+    /// What runs next, if that is a fiber, and switching to it is all that there is to do: no poll is due,
+    /// and the caller, which is this fiber, does not panic.
+    #[inline(always)]
+    fn quick_successor(&self, fiber: *mut Fiber) -> Option<*mut Fiber> {
+        if fiber.is_null() || thread::panicking() || self.is_poll_due() {
+            return None;
+        }
+        self.queue().peek_started()
+    }
+
+    /// [`yield_now`](Self::yield_now), whatever there is to do.
+    #[inline(never)]
+    fn yield_in_full(&self) {
         let fiber = self.running();
         if fiber.is_null() || thread::panicking() {
             return self.refuse_to_yield();
@@ -51,7 +82,37 @@ impl Carrier {
     ///
     /// Never unwinds: the caller puts its own records in order first and then calls
     /// [`check_cancelled`]. The caller finishes the epoch.
+    ///
+    /// Inlined, as far as the next fiber can be switched to at once: see
+    /// [`sched::wait_inlined`](crate::sched::wait_inlined).
+    #[inline(always)]
     pub(crate) fn wait(&self, epoch: Epoch, waiting: Waiting, deadline: Instant) {
+        let fiber = self.running();
+        if deadline.is_far_future()
+            && let Some(next) = self.quick_successor(fiber)
+            // Itself: its wait is over already.
+            && next != fiber
+            && !self.closing.get()
+        {
+            // SAFETY: the running fiber is alive; whoever claims the wait finds it.
+            unsafe {
+                if (*fiber).interrupts.get() == 0 {
+                    (*fiber).waiting.set(waiting);
+                    self.count_tick();
+                    self.queue().skip();
+                    self.queue().prefetch();
+                    self.switch(fiber, next);
+                    (*fiber).waiting.set(Waiting::Nothing);
+                    return;
+                }
+            }
+        }
+        self.wait_in_full(epoch, waiting, deadline);
+    }
+
+    /// [`wait`](Self::wait), whatever there is to do.
+    #[inline(never)]
+    pub(in crate::sched) fn wait_in_full(&self, epoch: Epoch, waiting: Waiting, deadline: Instant) {
         let fiber = self.running();
         // SAFETY: the running fiber and its task are alive; null means the loop.
         let Some((fiber_ref, task)) =

@@ -245,13 +245,16 @@ impl<T> Channel<T> {
     #[inline]
     pub(crate) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let mut wakes = Wakes::new();
-        self.state.lock().put(value, self.public.capacity, &mut wakes)
+        let mut state = self.state.lock();
+        wakes.set_unshared(state.is_unshared());
+        state.put(value, self.public.capacity, &mut wakes)
     }
 
     #[inline]
     pub(crate) fn try_recv(&self) -> Result<T, Nothing> {
         let mut wakes = Wakes::new();
         let mut state = self.state.lock();
+        wakes.set_unshared(state.is_unshared());
         let taken = state.take(&mut wakes);
         let outgrown = state.outgrown();
         drop(state);
@@ -263,6 +266,7 @@ impl<T> Channel<T> {
     pub(super) fn send(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         let mut wakes = Wakes::new();
         let mut state = self.state.lock();
+        wakes.set_unshared(state.is_unshared());
         match state.put(value, self.public.capacity, &mut wakes) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(value)) => self.wait_to_send(state, value, deadline),
@@ -270,7 +274,7 @@ impl<T> Channel<T> {
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn wait_to_send(
         &self,
         mut state: SpinGuard<'_, State<T>>,
@@ -280,9 +284,10 @@ impl<T> Channel<T> {
         let record = pin!(Record::begin(Some(value), 0));
         state.senders.push(record.as_ref());
         drop(state);
-        let outcome = waiters::wait(record.as_ref(), &self.public.sending, deadline, |unlink| {
-            unlink(&mut self.state.lock().senders);
-        });
+        let outcome =
+            waiters::wait_inlined(record.as_ref(), &self.public.sending, deadline, |unlink| {
+                unlink(&mut self.state.lock().senders);
+            });
         // If this unwinds, the value goes with the record.
         check_cancelled(outcome);
         match record.value.take() {
@@ -296,6 +301,7 @@ impl<T> Channel<T> {
     pub(super) fn recv(&self, deadline: Instant) -> Result<T, Nothing> {
         let mut wakes = Wakes::new();
         let mut state = self.state.lock();
+        wakes.set_unshared(state.is_unshared());
         match state.take(&mut wakes) {
             Err(Nothing::Empty) => self.wait_to_recv(state, deadline),
             taken => {
@@ -308,7 +314,7 @@ impl<T> Channel<T> {
     }
 
     /// Empty: the deadline has passed.
-    #[inline(never)]
+    #[inline(always)]
     fn wait_to_recv(
         &self,
         mut state: SpinGuard<'_, State<T>>,
@@ -317,9 +323,10 @@ impl<T> Channel<T> {
         let record = pin!(Record::begin(None, 0));
         state.receivers.push(record.as_ref());
         drop(state);
-        let outcome = waiters::wait(record.as_ref(), &self.public.receiving, deadline, |unlink| {
-            unlink(&mut self.state.lock().receivers);
-        });
+        let outcome =
+            waiters::wait_inlined(record.as_ref(), &self.public.receiving, deadline, |unlink| {
+                unlink(&mut self.state.lock().receivers);
+            });
         check_cancelled(outcome);
         match record.value.take() {
             Some(value) => Ok(value),

@@ -147,7 +147,7 @@ impl<T> Sender<T> {
     /// # Errors
     ///
     /// When the channel is [disconnected](self#disconnection); the error holds the value.
-    #[inline]
+    #[inline(always)]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         let sent = self.channel.send(value, Instant::FAR_FUTURE);
         sent.map_err(|error| SendError(error.into_inner()))
@@ -244,7 +244,7 @@ impl<T> Receiver<T> {
     /// # Errors
     ///
     /// When the channel is empty and [disconnected](self#disconnection).
-    #[inline]
+    #[inline(always)]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.channel.recv(Instant::FAR_FUTURE).map_err(|_| RecvError)
     }
