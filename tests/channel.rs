@@ -436,7 +436,8 @@ fn a_cancelled_receiver_leaves_the_value_to_others() {
     pirn::run(|| {
         let (sender, receiver) = channel::rendezvous();
         let other = receiver.clone();
-        let waiter = thread::spawn(move || other.recv());
+        // On this carrier: a cancellation from another one takes its time.
+        let waiter = thread::spawn_local(move || other.recv());
         thread::yield_now();
         waiter.cancel();
         assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)));

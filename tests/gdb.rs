@@ -186,6 +186,8 @@ impl Session {
             .arg(&self.program)
             .args(self.core)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
+            // The order of stops and fibers is that of one carrier.
+            .env_remove("PIRN_CARRIERS")
             .stdin(Stdio::null())
             .output()
             .unwrap();
@@ -208,6 +210,7 @@ impl Emulated {
     fn start(program: &Path) -> Self {
         let socket = env::temp_dir().join(format!("pirn-gdb-{}", std::process::id()));
         let emulator = Command::new("qemu-aarch64")
+            .env_remove("PIRN_CARRIERS")
             .args(["-L", AARCH64_ROOT, "-g"])
             .arg(&socket)
             .arg(program)
