@@ -135,11 +135,12 @@ pub(crate) struct SizeClass(u8);
 
 struct Class {
     slot: AtomicUsize,
-    guard: AtomicUsize,
+    /// What is left of it above the guard: asked for each time a coroutine is made.
+    span: AtomicUsize,
 }
 
 static CLASSES: [Class; MAX_CLASSES] =
-    [const { Class { slot: AtomicUsize::new(0), guard: AtomicUsize::new(0) } }; MAX_CLASSES];
+    [const { Class { slot: AtomicUsize::new(0), span: AtomicUsize::new(0) } }; MAX_CLASSES];
 /// Entries below this number are filled in and never change again.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static REGISTER: Mutex<()> = Mutex::new(());
@@ -169,8 +170,14 @@ impl SizeClass {
     /// Bytes of guard at the low end of each slot; whole pages.
     #[inline]
     pub(crate) fn guard_size(self) -> usize {
+        self.slot_size() - self.span()
+    }
+
+    /// Bytes of each slot above its guard.
+    #[inline]
+    pub(crate) fn span(self) -> usize {
         // Relaxed: as in `slot_size`.
-        CLASSES[self.index()].guard.load(Ordering::Relaxed)
+        CLASSES[self.index()].span.load(Ordering::Relaxed)
     }
 
     /// How many warm stacks one magazine, and once more the depot, may hold.
@@ -198,7 +205,7 @@ impl SizeClass {
         let index = COUNT.load(Ordering::Relaxed);
         if index < MAX_CLASSES {
             CLASSES[index].slot.store(slot, Ordering::Relaxed);
-            CLASSES[index].guard.store(guard, Ordering::Relaxed);
+            CLASSES[index].span.store(slot - guard, Ordering::Relaxed);
             // Release: publishes the two stores above.
             COUNT.store(index + 1, Ordering::Release);
             return Ok(SizeClass(index as u8));
@@ -206,9 +213,7 @@ impl SizeClass {
         // The table is full: the tightest class that still satisfies the request.
         let usable = asked.size.max(kernel::least_stack()) + COLOUR_SPAN;
         SizeClass::all()
-            .filter(|class| {
-                class.guard_size() >= guard && class.slot_size() - class.guard_size() >= usable
-            })
+            .filter(|class| class.guard_size() >= guard && class.span() >= usable)
             .min_by_key(|class| class.slot_size())
             .ok_or(StackError::TooManyKinds {
                 size: asked.size,

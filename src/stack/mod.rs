@@ -223,16 +223,14 @@ impl Stack {
     /// Usable bytes: the distance from [`bottom`](Stack::bottom) to [`top`](Stack::top).
     #[inline]
     pub(crate) fn size(&self) -> usize {
-        let class = self.slot.class();
-        class.slot_size() - class.guard_size() - colour(self.slot.index())
+        self.span() - colour(self.slot.index())
     }
 
     /// Bytes from the guard to the end of the slot: less than that below any place near the top is
     /// still this stack, or its guard.
     #[inline]
     pub(crate) fn span(&self) -> usize {
-        let class = self.slot.class();
-        class.slot_size() - class.guard_size()
+        self.slot.class().span()
     }
 
     /// The class this stack belongs to.
