@@ -4,7 +4,7 @@
 //!
 //! The files under test are included as they stand, with loom's atomics in place of std's. `parking`
 //! is about the waiter's word and the inbox, `lock` about the lock inside a primitive, `channel` about
-//! channels; what those stand on is modelled in `sched` below.
+//! channels; what those stand on is modelled in `sched` below. `rendezvous` is about the carriers of a heap.
 #![cfg(loom)]
 #![allow(dead_code, unused_imports, reason = "the product uses more of them than the models do")]
 
@@ -12,6 +12,7 @@ mod channel;
 mod idlers;
 mod lock;
 mod parking;
+mod rendezvous;
 
 /// What the files under test take from `src/sched`: the real word and inbox, and models of what waits.
 #[path = "../../src/sched"]
@@ -204,6 +205,20 @@ mod sched {
         }
         while party.waiter.outcome().is_none() {
             loom::thread::yield_now();
+        }
+    }
+}
+
+#[path = "../../src/vm/heap"]
+mod heap {
+    pub mod rendezvous;
+
+    mod atomic {
+        pub(super) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+        pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
+
+        pub(super) fn settle() {
+            loom::sync::atomic::fence(Ordering::SeqCst);
         }
     }
 }

@@ -1,10 +1,9 @@
 //! One collection, from its begin to the point where allocation goes on.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::local::LocalHeap;
-use super::mark::{LEAST, Roots, Tracer};
+use super::mark::{LEAST, Lent, Roots, Tracer};
 use super::shared::Space;
 
 /// Memory of the marking stack that is kept between collections.
@@ -26,19 +25,30 @@ impl LocalHeap {
     /// Frees all objects that the roots (and the heap's handles) do not reach. Values of the host
     /// that died are to be dropped afterwards: see [`LocalHeap::drop_dead`].
     ///
+    /// If another carrier collects already, stands still instead until that is over, while its own roots
+    /// are told there: `None`.
+    ///
     /// # Panics
     ///
-    /// If another carrier has not retired; if a reference to a freed object is met.
+    /// If a reference to a freed object is met.
     ///
     /// # Safety
     ///
-    /// The roots tell every reference that will be used afterwards. All other carriers of the heap
-    /// stand still.
-    pub unsafe fn collect(&mut self, roots: &mut dyn Roots) -> Collected {
+    /// The roots of all carriers that are [inside](LocalHeap::enter) tell every reference that will be used
+    /// afterwards. They may be told on another thread, while this one stands still. If the heap is shared,
+    /// this carrier is inside.
+    pub unsafe fn collect(&mut self, roots: &mut dyn Roots) -> Option<Collected> {
         let begin = Instant::now();
-        self.retire();
         let shared = self.shared.clone();
-        assert_eq!(shared.active.load(Relaxed), 0, "every carrier retires before a collection");
+        if shared.is_shared() {
+            // For the others, which look at that.
+            shared.want_collection();
+        }
+        let lent = Lent::new(roots);
+        let Some(stopped) = shared.rendezvous.stop(&self.station, lent) else {
+            self.retire();
+            return None;
+        };
         let used = shared.used();
         let mut space = shared.space();
         let mut hosts = shared.hosts();
@@ -49,6 +59,10 @@ impl LocalHeap {
         let mut tracer = Tracer::new(stack, shared.config.mark_stack, &shared.types, &hosts);
         shared.handles.trace(&mut tracer);
         roots.trace(&mut tracer);
+        for lent in stopped.lent() {
+            // SAFETY: their carriers stand still until `stopped` is dropped.
+            unsafe { lent.trace(&mut tracer) };
+        }
         tracer.drain();
         while tracer.take_overflow() {
             space.stats.stack_overflows += 1;
@@ -64,13 +78,14 @@ impl LocalHeap {
         let stats = &mut space.stats;
         stats.collections += 1;
         shared.settle(live, committed, told, stats.collections);
+        self.retire();
 
         let pause = begin.elapsed();
         stats.peak = stats.peak.max(used);
         stats.marked += live as u64;
         stats.pause_total += pause;
         stats.pause_max = stats.pause_max.max(pause);
-        Collected { live, objects, pause }
+        Some(Collected { live, objects, pause })
     }
 }
 

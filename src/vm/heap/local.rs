@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::arena::free_run;
 use super::layout::{LIST_BUFFER, TypeIndex, TypeInfo, Types};
 use super::object::{self, ELEMENTS, Header, Kind};
+use super::rendezvous::Station;
 use super::shared::{Block, Config, Heap, HeapFull, Shared, Stats};
 use super::size::{self, CLASSES, LARGE, SIZES};
 use crate::vm::types::STRUCT_DEPTH;
@@ -35,8 +35,11 @@ pub struct LocalHeap {
     blocks: [Cell<Block>; CLASSES],
     /// Bytes that were counted as in use ahead of the runs to come.
     budget: Cell<usize>,
-    /// Whether any run or block may be there.
-    active: Cell<bool>,
+    /// How many collections there were when runs and blocks were taken: they are good until the next one.
+    collections: Cell<u64>,
+    /// Whether it has [entered](LocalHeap::enter).
+    inside: Cell<bool>,
+    pub(super) station: Arc<Station>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -46,7 +49,9 @@ impl LocalHeap {
             runs: [const { Run { cursor: Cell::new(0), limit: Cell::new(0) } }; CLASSES],
             blocks: [const { Cell::new(Block { address: 0, next: 0, clean: false }) }; CLASSES],
             budget: Cell::new(0),
-            active: Cell::new(false),
+            collections: Cell::new(shared.collections()),
+            inside: Cell::new(false),
+            station: shared.rendezvous.join(),
             shared,
         }
     }
@@ -104,19 +109,36 @@ impl LocalHeap {
         self.shared.stats()
     }
 
-    /// Gives up the runs and blocks that allocation goes on from. To be called before this carrier
-    /// stops for a collection that another one makes; the collecting one does it by itself.
-    pub fn retire(&mut self) {
-        if !self.active.replace(false) {
-            return;
+    /// The carrier begins to run on a heap that is [shared](LocalHeap::is_shared): from here on it may
+    /// touch objects. Waits while another one collects.
+    pub fn enter(&self) {
+        debug_assert!(!self.inside.get());
+        self.shared.rendezvous.enter(&self.station);
+        self.inside.set(true);
+        if self.collections.get() != self.shared.collections() {
+            self.retire();
         }
+    }
+
+    /// The carrier runs no more, if it has [entered](LocalHeap::enter): it may sleep, or block. References
+    /// that it still needs are to be told by others.
+    #[inline]
+    pub fn leave(&self) {
+        if self.inside.replace(false) {
+            self.shared.rendezvous.leave(&self.station);
+        }
+    }
+
+    /// Gives up the runs and blocks that allocation goes on from: cells in them that nothing has been put
+    /// into belong to nobody after a collection.
+    pub(super) fn retire(&self) {
+        self.collections.set(self.shared.collections());
         for (run, block) in self.runs.iter().zip(&self.blocks) {
             run.cursor.set(0);
             run.limit.set(0);
             block.set(Block::default());
         }
         self.budget.set(0);
-        self.shared.active.fetch_sub(1, Relaxed);
     }
 
     /// Counts a run, from what was counted ahead if that suffices: where free cells lie scattered, runs
@@ -168,9 +190,6 @@ impl LocalHeap {
     #[inline(never)]
     fn allocate_slowly(&self, class: usize, header: Header) -> Result<u64, HeapFull> {
         let cell = SIZES[class];
-        if !self.active.replace(true) {
-            self.shared.active.fetch_add(1, Relaxed);
-        }
         let mut block = self.blocks[class].get();
         let (start, end) = loop {
             if block.address != 0
@@ -363,6 +382,7 @@ impl LocalHeap {
 
 impl Drop for LocalHeap {
     fn drop(&mut self) {
-        self.retire();
+        self.leave();
+        self.shared.rendezvous.part(&self.station);
     }
 }

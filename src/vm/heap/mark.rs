@@ -28,6 +28,34 @@ impl<F: FnMut(&mut Tracer<'_>)> Roots for F {
     }
 }
 
+/// The roots of a carrier that stands still while another one collects.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lent(*mut dyn Roots);
+
+// SAFETY: they are told to whoever collects, which `LocalHeap::collect` asks of them.
+unsafe impl Send for Lent {}
+
+impl Lent {
+    /// Those of a carrier that comes to the rendezvous.
+    pub(super) fn new(roots: &mut dyn Roots) -> Lent {
+        let roots: *mut (dyn Roots + '_) = roots;
+        // SAFETY: only the lifetime changes, which `trace` asks for.
+        Lent(unsafe {
+            std::mem::transmute::<*mut (dyn Roots + '_), *mut (dyn Roots + 'static)>(roots)
+        })
+    }
+
+    /// Tells them.
+    ///
+    /// # Safety
+    ///
+    /// The carrier stands still, so that they are there, and used by nobody else.
+    pub(super) unsafe fn trace(self, tracer: &mut Tracer<'_>) {
+        // SAFETY: the contract.
+        unsafe { (*self.0).trace(tracer) };
+    }
+}
+
 /// Takes references during a collection.
 #[derive(Debug)]
 pub struct Tracer<'a> {

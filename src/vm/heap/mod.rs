@@ -8,6 +8,7 @@
 //! | `shared` | what all carriers share: blocks, limits, accounts, statistics |
 //! | `local` | a carrier's allocation |
 //! | `mark`, `collect` | the collector |
+//! | `rendezvous` | carriers that stand still while one collects |
 //! | `string`, `list`, `dict`, `hash` | the operations of strings and containers |
 //! | `handles`, `host` | references held by the host; values of the host held by objects |
 //!
@@ -33,8 +34,10 @@
 //!
 //! # Several carriers
 //!
-//! Each has its `LocalHeap`. A collection needs all the others stopped at safepoints, with
-//! [`LocalHeap::retire`] called. Operations on containers take the object's lock bit if
+//! Each has its `LocalHeap`, and runs between [`LocalHeap::enter`] and [`LocalHeap::leave`]. Whoever comes
+//! first to a safepoint when a collection is due makes it, as soon as the others stand at theirs or have
+//! left; it tells the roots of all. Runs and blocks are good until the next collection: a carrier that was
+//! away meanwhile drops them when it enters. Operations on containers take the object's lock bit if
 //! [`LocalHeap::is_shared`] holds; with one carrier that is a test of a flag.
 //!
 //! # Accounts
@@ -46,6 +49,7 @@
 #![allow(unused_imports)]
 
 mod arena;
+mod atomic;
 mod collect;
 mod dict;
 mod handles;
@@ -56,6 +60,7 @@ mod list;
 mod local;
 mod mark;
 pub mod object;
+mod rendezvous;
 mod shared;
 mod size;
 pub mod string;

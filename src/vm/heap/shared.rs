@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use super::handles::HandleTable;
 use super::host::HostTable;
 use super::layout::Types;
 use super::local::LocalHeap;
-use super::mark::LEAST;
+use super::mark::{LEAST, Lent};
+use super::rendezvous::Rendezvous;
 use super::size::{CLASSES, SIZES};
 
 /// How a heap behaves.
@@ -122,10 +123,9 @@ pub(super) struct Shared {
     committed: AtomicUsize,
     allocated: AtomicU64,
     wanted: AtomicBool,
-    /// How many carriers run on this heap.
-    carriers: AtomicU32,
-    /// How many of them may have runs and blocks.
-    pub active: AtomicU32,
+    /// How many collections there were.
+    collections: AtomicU64,
+    pub rendezvous: Rendezvous<Lent>,
     pub space: Mutex<Space>,
     pub handles: Arc<HandleTable>,
     pub hosts: Mutex<HostTable>,
@@ -165,8 +165,9 @@ impl Shared {
         self.limit.load(Relaxed)
     }
 
+    #[inline(always)]
     pub fn is_shared(&self) -> bool {
-        self.carriers.load(Relaxed) > 1
+        self.rendezvous.carriers() > 1
     }
 
     pub fn wants_collection(&self) -> bool {
@@ -261,6 +262,7 @@ impl Shared {
     /// After the so-manieth collection, which was told so many roots: what is live, and when the next
     /// one is due.
     pub fn settle(&self, live: usize, committed: usize, roots: u64, collections: u64) {
+        self.collections.store(collections, Relaxed);
         self.live.store(live, Relaxed);
         self.fresh.store(0, Relaxed);
         self.committed.store(committed, Relaxed);
@@ -277,6 +279,12 @@ impl Shared {
         self.threshold.store(threshold.saturating_add(external), Relaxed);
         let stressed = self.config.stress && collections < self.config.stress_most;
         self.wanted.store(stressed, Relaxed);
+    }
+
+    /// How many collections there were. Exact for a carrier that is inside.
+    pub fn collections(&self) -> u64 {
+        // Relaxed: the rendezvous orders it.
+        self.collections.load(Relaxed)
     }
 
     pub fn stats(&self) -> Stats {
@@ -369,8 +377,8 @@ impl Heap {
             committed: AtomicUsize::new(0),
             allocated: AtomicU64::new(0),
             wanted: AtomicBool::new(config.stress && config.stress_most > 0),
-            carriers: AtomicU32::new(1),
-            active: AtomicU32::new(0),
+            collections: AtomicU64::new(0),
+            rendezvous: Rendezvous::new(),
             space: Mutex::new(space),
             handles: Arc::new(HandleTable::new()),
             hosts: Mutex::new(HostTable::default()),
@@ -379,7 +387,8 @@ impl Heap {
         Heap { shared: Arc::new(shared) }
     }
 
-    /// The allocating end for one carrier.
+    /// The allocating end for one carrier more. To be called while none runs that was the only one: what
+    /// one carrier does alone, it does without locks.
     pub fn local(&self) -> LocalHeap {
         LocalHeap::new(self.shared.clone())
     }
@@ -393,12 +402,6 @@ impl Heap {
     /// References that the host holds.
     pub fn handles(&self) -> &Arc<HandleTable> {
         &self.shared.handles
-    }
-
-    /// Says how many carriers run scripts on this heap. To be called while none runs.
-    #[allow(dead_code, reason = "for several carriers on one heap")]
-    pub fn set_carriers(&self, carriers: u32) {
-        self.shared.carriers.store(carriers, Relaxed);
     }
 
     /// Changes the limit. What is in use already stays.

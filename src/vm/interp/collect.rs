@@ -49,7 +49,8 @@ impl Machine {
             }
         };
         // SAFETY: the roots are all that the machine reads later, apart from what the host's handles
-        // keep, of which the heap knows. There is no other carrier.
+        // keep, of which the heap knows; they may be told on another thread, as a machine may be sent to one.
+        // On a shared heap, `run` has entered.
         unsafe { heap.collect(&mut roots) };
         // Values of the host go now that the collection is over; one may be the last to hold another.
         while heap.drop_dead() > 0 {}

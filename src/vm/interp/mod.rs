@@ -325,6 +325,9 @@ impl Machine {
             self.last_thrown = None;
         }
         self.shared = self.heap.is_shared();
+        if self.shared {
+            self.heap.enter();
+        }
         self.begin_slice();
         self.enter_thread();
         let abandon = Abandon(self);
@@ -343,6 +346,7 @@ impl Machine {
         self.thread = std::ptr::null_mut();
         self.origin.exception = 0;
         self.end_slice();
+        self.heap.leave();
         self.halt
     }
 
@@ -595,6 +599,7 @@ impl Drop for Abandon {
         machine.locals.clear();
         machine.suspender = std::ptr::null();
         machine.tasks.set_context(None);
+        machine.heap.leave();
     }
 }
 

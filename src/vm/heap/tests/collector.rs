@@ -442,32 +442,3 @@ fn structs_are_made_and_copied_with_those_inside() {
     types.define(endless, &Layout::Instance(vec![Field::Struct(endless), Field::Struct(endless)]));
     assert!(world.local.new_instance(endless).is_err());
 }
-
-#[test]
-fn two_carriers_allocate_apart() {
-    let mut world = World::strict();
-    let heap = world.local.heap();
-    heap.set_carriers(2);
-    let node = world.types.node;
-    let spawn = |value| {
-        let heap = heap.clone();
-        std::thread::spawn(move || {
-            let local = heap.local();
-            let objects: Vec<u64> = (0..50_000)
-                .map(|_| {
-                    let object = local.new_instance(node).unwrap();
-                    // SAFETY: the new object's field.
-                    unsafe { object::set_field(object, 0, value) };
-                    object
-                })
-                .collect();
-            objects
-        })
-    };
-    let threads = [spawn(1), spawn(2)];
-    let [ones, twos] = threads.map(|thread| thread.join().unwrap());
-    assert!(ones.iter().all(|&object| field(object, 0) == 1));
-    assert!(twos.iter().all(|&object| field(object, 0) == 2));
-    world.roots = ones;
-    assert_eq!(world.collect().objects, 50_000);
-}

@@ -167,7 +167,6 @@ fn a_failed_change_changes_nothing() {
 fn containers_stay_whole_under_several_carriers() {
     let world = World::new(Config::default());
     let heap = world.local.heap();
-    heap.set_carriers(4);
     let (list, dict) =
         (world.container(world.types.int_list), world.container(world.types.by_double));
     let threads: Vec<_> = (0..4u64)
@@ -175,6 +174,7 @@ fn containers_stay_whole_under_several_carriers() {
             let heap = heap.clone();
             std::thread::spawn(move || {
                 let local = heap.local();
+                local.enter();
                 // SAFETY: both live: nothing is collected; no references.
                 unsafe {
                     let (list, dict) =

@@ -1,5 +1,6 @@
 //! The heap against a made-up type table and roots that are a plain vector.
 
+mod carriers;
 mod collector;
 mod containers;
 mod models;
@@ -74,6 +75,7 @@ impl World {
         let roots = &self.roots;
         // SAFETY: tests keep what they use in the roots; there is one carrier.
         unsafe { self.local.collect(&mut |tracer: &mut Tracer<'_>| tracer.references(roots)) }
+            .expect("nobody else collects")
     }
 
     fn node(&self, value: u64, left: u64, right: u64) -> u64 {
