@@ -300,3 +300,23 @@ fn structures_of_any_depth_are_collected_on_a_small_stack() {
     // A word of stack for each link would not fit.
     std::thread::Builder::new().stack_size(768 << 10).spawn(run).unwrap().join().unwrap();
 }
+
+#[test]
+fn a_program_whose_constants_do_not_fit_leaves_the_others_as_they_were() {
+    let first = compile(
+        "long big() { return 123456789012345; }
+         int main() {
+             string s = \"one\" + \" of these\";
+             if (s == \"one of these\" && big() % 10 == 5) { return 7; }
+             return 0;
+         }",
+    )
+    .unwrap();
+    let texts: String =
+        (0..2000).map(|i| format!("s = \"{i:0100}\"; n = {};", i + (1i64 << 40))).collect();
+    let second = compile(&format!("int main() {{ string s; long n; {texts} return 0; }}")).unwrap();
+    let mut vm = Vm::builder().heap_limit(64 << 10).load(&first).unwrap();
+    assert_eq!(vm.run().unwrap(), 7);
+    assert!(matches!(vm.load(&second), Err(Error::HeapFull)));
+    assert_eq!(vm.run().unwrap(), 7);
+}

@@ -181,18 +181,25 @@ impl Machine {
     ) -> Result<u32, LoadError> {
         assert!(self.thread.is_null(), "no loading while a thread runs");
         let module = module.into();
-        let unknown = |import: &NativeImport| LoadError::UnknownNative(import.name.clone());
         for import in &module.module().natives {
             if resolve(import, &module.module().types).is_none() {
-                return Err(unknown(import));
+                return Err(LoadError::UnknownNative(import.name.clone()));
             }
         }
-        let index = self.program.link(module).map_err(LoadError::TooMany)?;
+        let index = self.program.link(module).map_err(LoadError::TooMany);
+        let loaded = index.and_then(|index| self.follow_program(resolve).map(|()| index));
+        // What there was may have moved, even if there is no more of it.
+        self.take_tables();
+        loaded
+    }
+
+    /// Makes what the program needs that has grown.
+    fn follow_program(&mut self, resolve: &mut Resolve<'_>) -> Result<(), LoadError> {
         self.define_types();
         for i in self.natives.len()..self.program.natives.len() {
             let import = &self.program.natives[i];
-            let types = &self.program.types;
-            let (body, kind) = resolve(import, types).ok_or_else(|| unknown(import))?;
+            let unknown = || LoadError::UnknownNative(import.name.clone());
+            let (body, kind) = resolve(import, &self.program.types).ok_or_else(unknown)?;
             self.natives.push(LinkedNative::new(import, body, kind));
         }
         for i in self.constants.len()..self.program.texts.len() {
@@ -200,6 +207,11 @@ impl Machine {
             self.constants.push(text);
         }
         self.tables = Tables::new(&self.program, &self.heap);
+        Ok(())
+    }
+
+    /// Points to what hot code reads.
+    fn take_tables(&mut self) {
         self.entries = self.tables.entries.as_ptr();
         self.instances = self.tables.instances.as_ptr();
         self.vtables = self.tables.vtables.as_ptr();
@@ -207,7 +219,6 @@ impl Machine {
         self.words = self.program.words.as_ptr();
         self.texts = self.constants.as_ptr();
         self.selector_cache = SelectorCache::new();
-        Ok(index)
     }
 
     /// The runtime type of a type, which need not be one of the program's yet.
