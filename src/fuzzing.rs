@@ -119,7 +119,7 @@ fn run(verified: Verified) {
     for function in functions {
         let granted = fuel.min(FUEL);
         machine.set_fuel(Some(granted));
-        let function = machine.program.module(index).function(function);
+        let function = machine.image.program.module(index).function(function);
         let mut thread = machine.start(function, &[]);
         while let Exit::Yielded | Exit::Paused = machine.run(&mut thread) {}
         fuel -= granted - machine.fuel().map_or(0, |left| left.min(granted));

@@ -414,7 +414,7 @@ impl<'a> Context<'a> {
 
     /// All types.
     pub(crate) fn types(&self) -> &TypeTable {
-        &self.machine.program.types
+        &self.machine.image.program.types
     }
 
     /// The native's own signature, with types of [`Context::types`].

@@ -188,7 +188,7 @@ pub(super) fn find<R: Value, A: Args>(
     name: &str,
     _: &A,
 ) -> Result<(FunctionId, Signature), Error> {
-    let program = &machine.program;
+    let program = &machine.image.program;
     let mut candidates = Vec::new();
     for index in (0..program.module_count() as u32).rev() {
         let linked = program.module(index);
@@ -235,7 +235,7 @@ pub(super) fn function_value<R: Value, A: Args>(
     _: &A,
 ) -> Result<(Word, Signature), Error> {
     let value = function.word(&machine.heap)?;
-    let types = &machine.program.types;
+    let types = &machine.image.program.types;
     let ty = function.dynamic_type(value);
     match types.get(ty) {
         Type::Func(signature)
@@ -269,7 +269,7 @@ pub(super) fn arguments(
 }
 
 pub(super) fn scope(machine: &Machine) -> Scope<'_> {
-    Scope { heap: &machine.heap, types: &machine.program.types, tasks: &machine.tasks }
+    Scope { heap: &machine.heap, types: &machine.image.program.types, tasks: &machine.tasks }
 }
 
 /// The result of a call for the host.

@@ -315,7 +315,7 @@ impl Vm {
             LoadError::UnknownNative(name) => Error::Invalid(format!("unknown native `{name}`")),
             LoadError::HeapFull(_) => Error::HeapFull,
         })?;
-        self.main = self.machine().program.module(index).main();
+        self.main = self.machine().image.program.module(index).main();
         Ok(())
     }
 
@@ -359,7 +359,7 @@ impl Vm {
         let Some(main) = self.main else {
             return call::find::<i32, _>(self.machine(), "main", &()).map(|_| 0);
         };
-        let result = self.machine().program.source(main).signature.result;
+        let result = self.machine().image.program.source(main).signature.result;
         let word = self.execute(main, &[])?;
         Ok(if result == known::VOID { 0 } else { word as i32 })
     }

@@ -45,7 +45,7 @@ impl Program {
         self.verified.module()
     }
 
-    pub(super) fn verified(&self) -> Arc<Verified> {
+    pub(in crate::vm) fn verified(&self) -> Arc<Verified> {
         self.verified.clone()
     }
 

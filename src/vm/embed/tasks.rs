@@ -122,12 +122,12 @@ impl Tasks {
         start: impl FnOnce(&mut Machine) -> Result<Started, Trap>,
     ) -> Result<Task<R>, Error> {
         let machine = self.machine();
-        let references = result != known::VOID && machine.program.types.is_reference(result);
+        let references = result != known::VOID && machine.image.program.types.is_reference(result);
         let ty = match result {
             known::VOID => machine.define(Type::Opaque(Opaque::Thread)),
             of => machine.define(Type::Future(of)),
         };
-        let of = machine.program.types.find(&match result {
+        let of = machine.image.program.types.find(&match result {
             known::VOID => Type::Opaque(Opaque::Thread),
             of => Type::Future(of),
         });

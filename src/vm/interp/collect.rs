@@ -20,13 +20,10 @@ impl Machine {
     pub(crate) fn collect(&mut self) {
         let current = (!self.thread.is_null()).then(|| (self.pc, self.base_offset()));
         let thread = self.thread;
-        let Machine {
-            heap, program, constants, locals, last_thrown, origin, emergency, tasks, ..
-        } = self;
+        let Machine { heap, image, locals, last_thrown, origin, tasks, .. } = self;
         let mut roots = |tracer: &mut Tracer<'_>| {
-            tracer.references(constants);
+            image.trace(tracer);
             tracer.references(locals);
-            tracer.reference(*emergency);
             tracer.reference(origin.exception);
             if let Some(thrown) = last_thrown {
                 tracer.reference(thrown.exception);
@@ -34,7 +31,7 @@ impl Machine {
             if let Some((pc, base)) = current {
                 // SAFETY: the current thread is borrowed by `run`, and stands at the instruction.
                 unsafe {
-                    trace_frames(&*thread, pc, base, program, tracer);
+                    trace_frames(&*thread, pc, base, &image.program, tracer);
                     trace_rest(&*thread, tracer);
                 }
             }
@@ -43,7 +40,7 @@ impl Machine {
                 // SAFETY: what is in the table is alive; what does not run is complete in its segment.
                 unsafe {
                     let parked = parked.as_ref();
-                    trace_frames(parked, parked.pc, parked.base as usize, program, tracer);
+                    trace_frames(parked, parked.pc, parked.base as usize, &image.program, tracer);
                     trace_rest(parked, tracer);
                 }
             }

@@ -3,17 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::image::{Image, heap_type};
 use super::native::LinkedNative;
 use super::tables::{SelectorCache, Tables};
 use super::{Halt, Limits, Machine};
-use crate::vm::heap::{self, Element, Field, HeapFull, Key, Layout, LocalHeap};
-use crate::vm::link::{Program, TooMany, TypeIndex};
+use crate::vm::heap::{self, HeapFull, LocalHeap};
+use crate::vm::link::{TooMany, TypeIndex};
 use crate::vm::module::NativeImport;
 use crate::vm::native::{NativeBody, NativeKind, States};
-use crate::vm::tasks::objects;
-use crate::vm::types::{
-    ClassId, ExceptionClass, Opaque, Signature, Type, TypeId, TypeTable, known,
-};
+use crate::vm::types::{ClassId, ExceptionClass, Type, TypeTable};
 use crate::vm::verify::Verified;
 
 /// Finds the native function for an import; the table is that of the import's types.
@@ -50,57 +48,8 @@ impl From<HeapFull> for LoadError {
     }
 }
 
-/// A runtime type as the heap knows it.
-#[inline(always)]
-pub(super) fn heap_type(index: TypeIndex) -> heap::TypeIndex {
-    heap::TypeIndex(index.0)
-}
-
-/// Types that lie inside values of a type: the fields' or elements' structs.
-fn struct_type(types: &TypeTable, ty: TypeId) -> Option<heap::TypeIndex> {
-    matches!(types.get(ty), Type::Struct(_)).then(|| heap_type(TypeIndex::of(ty)))
-}
-
-/// What objects of a type look like; none if there are none.
-fn layout(types: &TypeTable, ty: TypeId) -> Option<Layout> {
-    let field = |ty: TypeId| match struct_type(types, ty) {
-        Some(index) => Field::Struct(index),
-        None if types.is_reference(ty) => Field::Reference,
-        None => Field::Word,
-    };
-    Some(match types.get(ty) {
-        Type::Class(class) | Type::Struct(class) => {
-            Layout::Instance(types.class(*class).fields.iter().map(|f| field(f.ty)).collect())
-        }
-        &Type::Array(element) => {
-            Layout::Array(Element::of(types, element), struct_type(types, element))
-        }
-        &Type::List(element) => Layout::List(Element::of(types, element)),
-        &Type::Dict(key, value) => Layout::Dict(Key::of(types, key), types.is_reference(value)),
-        Type::Func(_) => Layout::Function,
-        ty @ (Type::Channel(_) | Type::Future(_) | Type::Promise(_) | Type::Opaque(_)) => {
-            objects::layout(ty).unwrap_or(Layout::Host)
-        }
-        Type::Bool
-        | Type::Byte
-        | Type::Short
-        | Type::Int
-        | Type::Long
-        | Type::Ubyte
-        | Type::Ushort
-        | Type::Uint
-        | Type::Ulong
-        | Type::Float
-        | Type::Double
-        | Type::Char => Layout::Box,
-        Type::Void
-        | Type::Null
-        | Type::String
-        | Type::Enum(_)
-        | Type::Object
-        | Type::Interface(_) => return None,
-    })
-}
+/// Only then is anything loaded.
+const ALONE: &str = "no other machine has the image";
 
 impl Machine {
     /// A machine without a program.
@@ -109,11 +58,20 @@ impl Machine {
     ///
     /// If the heap has no room for a single exception.
     pub(crate) fn new(heap: LocalHeap, limits: Limits) -> Result<Box<Machine>, HeapFull> {
-        let mut program = Program::new();
-        let plain = Signature { params: Vec::new(), result: known::VOID };
-        let function_type = TypeIndex::of(program.types.intern(Type::Func(plain)));
-        // Hosts make objects before any module names their type.
-        program.types.intern(Type::Opaque(Opaque::Host));
+        let mut image = Image::new();
+        image.define_types(&heap);
+        let mut machine = Machine::of_image(heap, limits, Arc::new(image));
+        let emergency = machine.allocate_exception(
+            ExceptionClass::Exception,
+            "out of memory: no room for an exception that says more",
+            &[],
+        )?;
+        machine.image_mut().emergency = emergency;
+        Ok(machine)
+    }
+
+    /// A machine that runs what is loaded already.
+    pub(super) fn of_image(heap: LocalHeap, limits: Limits, image: Arc<Image>) -> Box<Machine> {
         let mut machine = Box::new(Machine {
             limit: std::ptr::null_mut(),
             entries: std::ptr::null(),
@@ -137,32 +95,22 @@ impl Machine {
             spare: Vec::new(),
             limits,
             heap,
-            tables: Tables::default(),
+            image,
+            natives: std::ptr::null(),
             instances: std::ptr::null(),
             shared: false,
-            program,
-            natives: Vec::new(),
-            constants: Vec::new(),
-            emergency: 0,
             locals: Vec::new(),
             stopped: None,
             stack_floor: 0,
-            function_type: heap_type(function_type),
             operand: 0,
             buffer: String::new(),
             last_thrown: None,
             origin: Default::default(),
-            defined_types: 0,
             states: States::default(),
             interrupt: Arc::default(),
         });
-        machine.define_types();
-        machine.emergency = machine.allocate_exception(
-            ExceptionClass::Exception,
-            "out of memory: no room for an exception that says more",
-            &[],
-        )?;
-        Ok(machine)
+        machine.take_tables();
+        machine
     }
 
     /// Brings a module in. Returns its index in the program.
@@ -186,7 +134,7 @@ impl Machine {
                 return Err(LoadError::UnknownNative(import.name.clone()));
             }
         }
-        let index = self.program.link(module).map_err(LoadError::TooMany);
+        let index = self.image_mut().program.link(module).map_err(LoadError::TooMany);
         let loaded = index.and_then(|index| self.follow_program(resolve).map(|()| index));
         // What there was may have moved, even if there is no more of it.
         self.take_tables();
@@ -195,59 +143,55 @@ impl Machine {
 
     /// Makes what the program needs that has grown.
     fn follow_program(&mut self, resolve: &mut Resolve<'_>) -> Result<(), LoadError> {
-        self.define_types();
-        for i in self.natives.len()..self.program.natives.len() {
-            let import = &self.program.natives[i];
+        let Machine { image, heap, .. } = self;
+        let image = Arc::get_mut(image).expect(ALONE);
+        image.define_types(heap);
+        for i in image.natives.len()..image.program.natives.len() {
+            let import = &image.program.natives[i];
             let unknown = || LoadError::UnknownNative(import.name.clone());
-            let (body, kind) = resolve(import, &self.program.types).ok_or_else(unknown)?;
-            self.natives.push(LinkedNative::new(import, body, kind));
+            let (body, kind) = resolve(import, &image.program.types).ok_or_else(unknown)?;
+            image.natives.push(LinkedNative::new(import, body, kind));
         }
-        for i in self.constants.len()..self.program.texts.len() {
-            let text = self.heap.new_string(self.program.texts[i].as_bytes())?.word();
-            self.constants.push(text);
+        for i in image.constants.len()..image.program.texts.len() {
+            let text = heap.new_string(image.program.texts[i].as_bytes())?.word();
+            image.constants.push(text);
         }
-        self.tables = Tables::new(&self.program, &self.heap);
+        image.tables = Tables::new(&image.program, heap);
         Ok(())
     }
 
-    /// Points to what hot code reads.
+    /// Points to what the image has for hot code.
     fn take_tables(&mut self) {
-        self.entries = self.tables.entries.as_ptr();
-        self.instances = self.tables.instances.as_ptr();
-        self.vtables = self.tables.vtables.as_ptr();
-        self.switches = self.tables.switches.as_ptr();
-        self.words = self.program.words.as_ptr();
-        self.texts = self.constants.as_ptr();
+        let Image { program, tables, natives, constants, .. } = &*self.image;
+        self.entries = tables.entries.as_ptr();
+        self.instances = tables.instances.as_ptr();
+        self.vtables = tables.vtables.as_ptr();
+        self.switches = tables.switches.as_ptr();
+        self.natives = natives.as_ptr();
+        self.words = program.words.as_ptr();
+        self.texts = constants.as_ptr();
         self.selector_cache = SelectorCache::new();
+    }
+
+    fn image_mut(&mut self) -> &mut Image {
+        Arc::get_mut(&mut self.image).expect(ALONE)
     }
 
     /// The runtime type of a type, which need not be one of the program's yet.
     pub(crate) fn define(&mut self, ty: Type) -> heap::TypeIndex {
-        let ty = self.program.types.intern(ty);
-        if ty.0 as usize >= self.defined_types {
-            self.define_types();
+        if let Some(ty) = self.image.program.types.find(&ty) {
+            return heap_type(TypeIndex::of(ty));
         }
+        let Machine { image, heap, .. } = self;
+        let image = Arc::get_mut(image).expect(ALONE);
+        let ty = image.program.types.intern(ty);
+        image.define_types(heap);
         heap_type(TypeIndex::of(ty))
-    }
-
-    /// Tells the heap of the program's new types.
-    fn define_types(&mut self) {
-        let types = &self.program.types;
-        let new = self.defined_types..types.len();
-        let first = self.heap.types().reserve(new.len() as u32);
-        debug_assert_eq!(first.0 as usize, TypeIndex::FIRST as usize + self.defined_types);
-        for i in new {
-            let ty = TypeId(i as u32);
-            if let Some(layout) = layout(types, ty) {
-                self.heap.types().define(heap_type(TypeIndex::of(ty)), &layout);
-            }
-        }
-        self.defined_types = types.len();
     }
 
     /// The class of objects of a runtime type, if it is one.
     pub(crate) fn class_of(&self, index: u32) -> Option<ClassId> {
-        match self.program.types.get(TypeIndex(index).id()?) {
+        match self.image.program.types.get(TypeIndex(index).id()?) {
             Type::Class(class) | Type::Struct(class) => Some(*class),
             _ => None,
         }

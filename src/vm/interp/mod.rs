@@ -2,6 +2,7 @@
 //!
 //! | file | owns |
 //! |---|---|
+//! | `image` | what is loaded, for all machines that run it |
 //! | `tables` | the linked program as the handlers read it |
 //! | `load` | bringing modules in |
 //! | `thread` | the segment of frames of a thread, and how to walk it |
@@ -39,6 +40,7 @@ mod arithmetic;
 mod calls;
 mod collect;
 mod dispatch;
+mod image;
 #[allow(non_snake_case)]
 mod jumps;
 mod load;
@@ -66,11 +68,10 @@ pub(crate) use targets::{Entered, Started};
 pub(crate) use thread::{Begin, Thread};
 pub(crate) use throw::Thrown;
 
-use self::load::heap_type;
-use self::tables::{Entry, Instance, SelectorCache, SwitchTable, Tables, stub};
+use self::image::{Image, heap_type};
+use self::tables::{Entry, Instance, SelectorCache, SwitchTable, stub};
 use self::thread::Segment;
 use super::heap::LocalHeap;
-use super::link::Program;
 use super::native::{Interrupt, States, Word};
 use super::op::Code;
 use super::tasks::Tasks;
@@ -172,6 +173,7 @@ pub(crate) struct Machine {
     words: *const Word,
     texts: *const Word,
     switches: *const SwitchTable,
+    natives: *const LinkedNative,
     pc: *const Code,
     base: *mut Word,
     budget: isize,
@@ -198,21 +200,13 @@ pub(crate) struct Machine {
     spare: Vec<Segment>,
     pub(crate) limits: Limits,
     pub(crate) heap: LocalHeap,
-    pub(crate) program: Program,
-    tables: Tables,
-    natives: Vec<LinkedNative>,
-    /// The text constants.
-    constants: Vec<Word>,
-    /// Thrown where there is no memory for an exception.
-    emergency: Word,
+    pub(crate) image: Arc<Image>,
     /// References that native functions hold while they call the script.
     locals: Vec<Word>,
     /// Why a nested run was stopped.
     stopped: Option<Stop>,
     /// The lowest address of the native stack from which native functions may call the script.
     stack_floor: usize,
-    /// The type of all function values.
-    function_type: super::heap::TypeIndex,
     /// What a slow path that moves to a window works on.
     operand: Word,
     /// For texts that are being put together.
@@ -221,20 +215,18 @@ pub(crate) struct Machine {
     last_thrown: Option<Thrown>,
     /// Where the last exception with a handler came from.
     origin: throw::Origin,
-    /// How many of the types the heap knows.
-    defined_types: usize,
     pub(crate) states: States,
     pub(crate) interrupt: Arc<Interrupt>,
 }
 
-// SAFETY: the pointers point into the tables, the program and the constants, which the machine owns, and, between
-// `run`'s begin and end only, into the thread that it borrows.
+// SAFETY: the pointers point into the image, which the machine keeps, and, between `run`'s begin and end
+// only, into the thread that it borrows.
 unsafe impl Send for Machine {}
 
 impl std::fmt::Debug for Machine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Machine")
-            .field("modules", &self.program.module_count())
+            .field("modules", &self.image.program.module_count())
             .finish_non_exhaustive()
     }
 }
@@ -250,7 +242,7 @@ impl Machine {
     #[inline]
     pub(crate) fn prepare(&mut self, function: FunctionId, arguments: &[Word]) -> Begin {
         let depth = self.limits.depth.min(self.most_words());
-        let entry = self.tables.entries[function.0 as usize];
+        let entry = self.image.tables.entries[function.0 as usize];
         let least = 1 + entry.bytes / size_of::<Word>();
         let mut segment = self.spare.pop().unwrap_or(Segment::empty()).with(least);
         let words = segment.words();
@@ -500,7 +492,7 @@ impl Machine {
 
     /// The natives that the program imports.
     pub(crate) fn natives(&self) -> &[LinkedNative] {
-        &self.natives
+        &self.image.natives
     }
 
     /// Where an address lies in the current thread's segment.

@@ -89,7 +89,7 @@ fn collect_and_call(machine: &mut Machine) -> Step {
 #[inline(always)]
 fn call_by_kind(machine: &mut Machine) -> Step {
     // SAFETY: as in `invoke`.
-    let native = unsafe { machine.natives.get_unchecked(machine.code().x() as usize) };
+    let native = unsafe { &*machine.natives.add(machine.code().x() as usize) };
     match native.kind {
         NativeKind::GivesWay if machine.tasks.is_task() => {
             machine.advance();
@@ -134,9 +134,9 @@ fn invoke(machine: &mut Machine) -> Result<Outcome, Trap> {
     let index = code.x() as usize;
     let locals = machine.locals.len();
     let window = machine.base.wrapping_add(usize::from(code.a()));
-    debug_assert!(index < machine.natives.len());
+    debug_assert!(index < machine.image.natives.len());
     // SAFETY: linked code names natives that the program imports.
-    let native = unsafe { machine.natives.get_unchecked(index) };
+    let native = unsafe { &*machine.natives.add(index) };
     let size = native.window;
     let result = match &native.body {
         &NativeBody::Function(function) => {
@@ -328,10 +328,11 @@ impl Machine {
                 "call depth exceeded: too many native functions call the script which calls natives",
             ));
         }
-        let entry = self.tables.entries[function.0 as usize];
+        let entry = self.image.tables.entries[function.0 as usize];
         let (pc, base) = (self.pc, self.base_offset());
-        let here = self.program.locate(pc.addr()).expect("natives are called by script functions");
-        let registers = self.program.functions[here.function.0 as usize].registers as usize;
+        let here =
+            self.image.program.locate(pc.addr()).expect("natives are called by script functions");
+        let registers = self.image.program.functions[here.function.0 as usize].registers as usize;
         let new = base + registers + 1;
         self.make_room(new + entry.bytes / size_of::<Word>())
             .map_err(|depth| Trap::exception(depth.to_string()))?;

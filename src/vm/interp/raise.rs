@@ -39,7 +39,7 @@ pub(super) fn null_field(machine: &mut Machine) -> Step {
         _ => ("read", code.b(), code.c()),
     };
     let (variable, ty) = machine.variable(register).unzip();
-    let types = &machine.program.types;
+    let types = &machine.image.program.types;
     let field = ty.and_then(|ty| match types.get(ty) {
         Type::Class(class) | Type::Struct(class) => types.class(*class).fields.get(slot as usize),
         _ => None,
@@ -59,12 +59,12 @@ pub(super) fn null_receiver(machine: &mut Machine) -> Step {
     let code = machine.code();
     let message = match code.op() {
         Some(Op::CallInterface) => {
-            let selectors = &machine.program.types.selectors;
+            let selectors = &machine.image.program.types.selectors;
             format!("cannot call `{}` on null", selectors[code.x() as usize].name)
         }
         Some(Op::CallMethod) => {
             let function = crate::vm::types::FunctionId(code.x());
-            let name = &machine.program.source(function).name;
+            let name = &machine.image.program.source(function).name;
             format!("cannot call `{}` on null", name.rsplit('.').next().unwrap_or(name))
         }
         _ => match code.b() {
@@ -167,13 +167,13 @@ impl Machine {
 
     /// Name and type of the variable that a register holds at the current instruction.
     fn variable(&self, register: u16) -> Option<(String, crate::vm::types::TypeId)> {
-        let at = self.program.locate(self.pc.addr())?;
-        let function = self.program.source(at.function);
+        let at = self.image.program.locate(self.pc.addr())?;
+        let function = self.image.program.source(at.function);
         let local = function.locals.iter().rev().find(|local| {
             local.register == register
                 && (local.first as usize..local.end as usize).contains(&at.instruction)
         })?;
-        let module = self.program.functions[at.function.0 as usize].module;
-        Some((local.name.clone(), self.program.module(module).ty(local.ty)))
+        let module = self.image.program.functions[at.function.0 as usize].module;
+        Some((local.name.clone(), self.image.program.module(module).ty(local.ty)))
     }
 }

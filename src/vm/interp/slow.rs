@@ -293,7 +293,7 @@ impl Machine {
         if ty == wanted.0 {
             return true;
         }
-        let types = &self.program.types;
+        let types = &self.image.program.types;
         let Some(wanted) = wanted.id() else { return false };
         match *types.get(wanted) {
             Type::Object => true,
@@ -315,7 +315,7 @@ impl Machine {
     }
 
     fn type_name(&self, ty: TypeIndex) -> String {
-        ty.id().map_or_else(|| "an inner object".into(), |id| self.program.types.name(id))
+        ty.id().map_or_else(|| "an inner object".into(), |id| self.image.program.types.name(id))
     }
 
     /// An object for messages: its type.

@@ -38,7 +38,7 @@ pub(super) fn find_selector(machine: &mut Machine) -> Step {
         let message = machine.missing(selector, machine.register(code.a()));
         return machine.raise(ExceptionClass::Exception, &message);
     };
-    let entry = &raw const machine.tables.entries[function.0 as usize];
+    let entry = &raw const machine.image.tables.entries[function.0 as usize];
     machine.selector_cache.put(Found { ty, selector: selector.0, entry });
     Step::Continue
 }
@@ -94,7 +94,7 @@ impl Machine {
     /// What implements a selector for objects of a runtime type.
     fn implementation(&self, ty: u32, selector: SelectorId) -> Option<FunctionId> {
         let class = self.class_of(ty)?;
-        let selectors = &self.program.types.class(class).selectors;
+        let selectors = &self.image.program.types.class(class).selectors;
         selectors.iter().find(|&&(s, _)| s == selector).map(|&(_, function)| function)
     }
 
@@ -108,7 +108,8 @@ impl Machine {
         let receiver_type = || unsafe { object::type_of(receiver) };
         let callee = if target == self::target(Form::Virtual, number) {
             let class = self.class_of(receiver_type());
-            match class.and_then(|c| self.program.types.class(c).vtable.get(number as usize)) {
+            match class.and_then(|c| self.image.program.types.class(c).vtable.get(number as usize))
+            {
                 Some(Method::Script(id)) => Callee::Function(*id),
                 _ => Callee::Object(number),
             }
@@ -124,7 +125,7 @@ impl Machine {
     }
 
     fn missing(&self, selector: SelectorId, receiver: Word) -> String {
-        let name = &self.program.types.selectors[selector.0 as usize].name;
+        let name = &self.image.program.types.selectors[selector.0 as usize].name;
         format!("{} has no method `{name}`", self.describe(receiver))
     }
 
@@ -154,7 +155,7 @@ pub(super) fn call_function_value(machine: &mut Machine) -> Step {
             return machine.raise(ExceptionClass::Exception, &message);
         }
     };
-    let entry = &raw const machine.tables.entries[function.0 as usize];
+    let entry = &raw const machine.image.tables.entries[function.0 as usize];
     let a = usize::from(code.a());
     // SAFETY: the entry is one of the tables'.
     let (target, bytes) = unsafe { ((*entry).code, (*entry).bytes) };
@@ -163,7 +164,7 @@ pub(super) fn call_function_value(machine: &mut Machine) -> Step {
         return slow::grow(machine);
     }
     let bound = Machine::is_bound(value);
-    let params = machine.program.source(function).signature.params.len();
+    let params = machine.image.program.source(function).signature.params.len();
     // SAFETY: the window of the call has a place for the receiver and all arguments, and there is
     // room for the callee's registers.
     unsafe {
@@ -255,9 +256,9 @@ impl Machine {
 
     /// A function's name with that of its unit, which names of the root unit lack otherwise.
     fn unit_name(&self, function: FunctionId) -> String {
-        let source = self.program.source(function);
-        let module = self.program.functions[function.0 as usize].module;
-        let module = self.program.module(module).module();
+        let source = self.image.program.source(function);
+        let module = self.image.program.functions[function.0 as usize].module;
+        let module = self.image.program.module(module).module();
         if source.file != 0 {
             return source.name.clone();
         }
@@ -270,7 +271,7 @@ impl Machine {
         let name = match self.resolve_function_value(value).0 {
             Callee::Function(function) => self.unit_name(function),
             Callee::Object(slot) => ["equals", "getHashCode", "toString"][slot as usize % 3].into(),
-            Callee::Missing(id) => self.program.types.selectors[id.0 as usize].name.clone(),
+            Callee::Missing(id) => self.image.program.types.selectors[id.0 as usize].name.clone(),
         };
         (Machine::is_bound(value), name)
     }
@@ -346,13 +347,13 @@ impl Machine {
 /// `func`
 pub(super) fn func_of(machine: &mut Machine) -> Step {
     let function = FunctionId(machine.code().x());
-    let ty = machine.function_type;
+    let ty = machine.image.function_type;
     machine.allocate(|m| m.heap.new_function(ty, target(Form::Plain, function.0), 0))
 }
 
 /// `bind`
 pub(super) fn bind(machine: &mut Machine) -> Step {
-    let function = machine.program.bound[usize::from(machine.code().c())];
+    let function = machine.image.program.bound[usize::from(machine.code().c())];
     bound(machine, Form::Bound, function.0)
 }
 
@@ -372,7 +373,7 @@ fn bound(machine: &mut Machine, form: Form, number: u32) -> Step {
     if machine.b() == 0 {
         return machine.raise(ExceptionClass::NullPointer, "cannot bind a method to null");
     }
-    let ty = machine.function_type;
+    let ty = machine.image.function_type;
     // Read again at each attempt: the register is a root, a variable here is not.
     machine.allocate(|m| m.heap.new_function(ty, target(form, number), m.b()))
 }

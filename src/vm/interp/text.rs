@@ -40,7 +40,7 @@ impl Machine {
         word: Word,
     ) -> Result<(), String> {
         // Writing to a string does not fail.
-        let _ = match self.program.types.get(ty) {
+        let _ = match self.image.program.types.get(ty) {
             Type::Bool => {
                 text.push_str(if word as u8 != 0 { "true" } else { "false" });
                 Ok(())
@@ -62,7 +62,7 @@ impl Machine {
                 Ok(())
             }
             Type::Enum(id) => {
-                let def = &self.program.types.enums[id.0 as usize];
+                let def = &self.image.program.types.enums[id.0 as usize];
                 let value = word as i32;
                 let Some((name, _)) = def.members.iter().find(|&&(_, v)| v == value) else {
                     return Err(format!("{value} is no value of the enum {}", def.name));
@@ -102,10 +102,10 @@ impl Machine {
     /// Whether writing an object of a runtime type may call a `toString` of the script.
     fn may_call_script(&self, ty: u32) -> bool {
         let Some(ty) = TypeIndex(ty).id() else { return false };
-        match self.program.types.get(ty) {
+        match self.image.program.types.get(ty) {
             &Type::Class(class) => {
                 let to_string =
-                    self.program.types.class(class).vtable[object_slot::TO_STRING as usize];
+                    self.image.program.types.class(class).vtable[object_slot::TO_STRING as usize];
                 matches!(to_string, Method::Script(_))
             }
             &Type::Array(of) | &Type::List(of) => self.may_hold_objects(of),
@@ -116,7 +116,7 @@ impl Machine {
 
     /// Whether a value of a type may have a `toString` of the script in it.
     fn may_hold_objects(&self, ty: TypeId) -> bool {
-        match self.program.types.get(ty) {
+        match self.image.program.types.get(ty) {
             Type::Object | Type::Class(_) | Type::Interface(_) => true,
             &Type::Array(of) | &Type::List(of) => self.may_hold_objects(of),
             &Type::Dict(key, value) => self.may_hold_objects(key) || self.may_hold_objects(value),
@@ -180,7 +180,7 @@ impl Machine {
             }
             self.has_room_for_text(text)?;
             let container = self.locals[level.local];
-            match *self.program.types.get(level.ty) {
+            match *self.image.program.types.get(level.ty) {
                 Type::Array(element) | Type::List(element) => {
                     self.write_element(text, levels, container, element)?;
                 }
@@ -256,7 +256,7 @@ impl Machine {
         }
         // The value may be gone from the dictionary when a key's `toString` has run.
         let floor = self.locals.len();
-        let reference = self.program.types.is_reference(value_type);
+        let reference = self.image.program.types.is_reference(value_type);
         if reference {
             self.locals.push(value);
         }
@@ -296,14 +296,14 @@ impl Machine {
         ty: TypeId,
         word: Word,
     ) -> Result<(), Trap> {
-        match self.program.types.get(ty) {
+        match self.image.program.types.get(ty) {
             Type::Struct(_) => text.push_str("<struct>"),
             Type::String => {
                 // SAFETY: a string or null.
                 quote(text, unsafe { object::string_bytes(word) });
             }
             Type::Func(_) if word == 0 => text.push_str("<null>"),
-            _ if !self.program.types.is_reference(ty) => {
+            _ if !self.image.program.types.is_reference(ty) => {
                 self.write_word(text, ty, word).map_err(Trap::exception)?;
             }
             _ if word == 0 => text.push_str("null"),
@@ -323,14 +323,14 @@ impl Machine {
         // SAFETY: an object that lives.
         let header = unsafe { object::header(word) };
         let Some(ty) = TypeIndex(header.ty()).id() else { return Ok(()) };
-        match *self.program.types.get(ty) {
+        match *self.image.program.types.get(ty) {
             Type::String => {
                 // SAFETY: a string.
                 let bytes = unsafe { object::string_bytes(word) };
                 if inside.is_some() { quote(text, bytes) } else { push_bytes(text, bytes) }
             }
             Type::Array(_) | Type::List(_) | Type::Dict(..) => {
-                let (open, cycle) = match self.program.types.get(ty) {
+                let (open, cycle) = match self.image.program.types.get(ty) {
                     Type::Dict(..) => ("{", "{...}"),
                     _ => ("[", "[...]"),
                 };
@@ -344,7 +344,7 @@ impl Machine {
             }
             Type::Class(class) => {
                 let to_string =
-                    self.program.types.class(class).vtable[object_slot::TO_STRING as usize];
+                    self.image.program.types.class(class).vtable[object_slot::TO_STRING as usize];
                 match to_string {
                     Method::Script(function) => {
                         let string = self.call_function(function, &[word])?;
@@ -366,7 +366,7 @@ impl Machine {
     }
 
     fn write_identity(&self, text: &mut String, ty: TypeId, word: Word) {
-        let name = self.program.types.name(ty);
+        let name = self.image.program.types.name(ty);
         // Writing to a string does not fail. Objects lie apart by 8 bytes at least.
         let _ = write!(text, "{name}@{:x}", word >> 3);
     }

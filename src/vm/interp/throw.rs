@@ -55,7 +55,7 @@ pub(super) fn throw(machine: &mut Machine) -> Step {
 pub(super) fn raise(machine: &mut Machine) -> Step {
     let code = machine.code();
     let class = ExceptionClass::ALL[usize::from(code.a())];
-    let message = machine.program.texts[code.x() as usize].clone();
+    let message = machine.image.program.texts[code.x() as usize].clone();
     machine.raise(class, &message)
 }
 
@@ -78,14 +78,14 @@ impl Machine {
         }
         let inherited = places.len();
         for (i, frame) in frames.enumerate() {
-            let Some(location) = self.program.locate(frame.pc.addr()) else { continue };
+            let Some(location) = self.image.program.locate(frame.pc.addr()) else { continue };
             // The frame that throws again is there already, with the call that failed in it.
             if (i > 0 || inherited == 0) && places.len() < INNERMOST {
                 places.push(frame.pc.addr());
             }
             let Some((target, register)) = self.handler(location, class) else { continue };
             self.origin = Origin { exception, base: frame.base, places };
-            self.pc = &raw const self.program.code(location.function)[target];
+            self.pc = &raw const self.image.program.code(location.function)[target];
             self.base = words.wrapping_add(frame.base);
             self.set_register(register, exception);
             self.last_thrown = None;
@@ -123,8 +123,8 @@ impl Machine {
 
     /// The handler of a function for an exception that an instruction throws.
     fn handler(&self, at: Location, class: Option<ClassId>) -> Option<(usize, u16)> {
-        let types = &self.program.types;
-        let handlers = &self.program.functions[at.function.0 as usize].handlers;
+        let types = &self.image.program.types;
+        let handlers = &self.image.program.functions[at.function.0 as usize].handlers;
         let handler = handlers.iter().find(|handler| {
             (handler.first as usize..handler.end as usize).contains(&at.instruction)
                 && (handler.ty == known::EXCEPTION
@@ -181,9 +181,9 @@ impl Machine {
 
     /// An instruction as a backtrace names it.
     pub(super) fn place(&self, pc: usize) -> Option<String> {
-        let location = self.program.locate(pc)?;
-        let (line, file) = self.program.line(location);
-        let name = &self.program.source(location.function).name;
+        let location = self.image.program.locate(pc)?;
+        let (line, file) = self.image.program.line(location);
+        let name = &self.image.program.source(location.function).name;
         Some(format!("{name} ({file}:{line})"))
     }
 
@@ -208,7 +208,7 @@ impl Machine {
         heap.set_limit(limit.saturating_add(RESERVE));
         let exception = self.allocate_exception(class, message, &backtrace);
         heap.set_limit(limit);
-        exception.unwrap_or(self.emergency)
+        exception.unwrap_or(self.image.emergency)
     }
 
     pub(super) fn allocate_exception(

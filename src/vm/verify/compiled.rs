@@ -147,7 +147,7 @@ fn run(verified: Verified) {
     let mut machine = Machine::new(Heap::new(config).local(), limits).expect("an empty machine");
     let mut resolve = |_: &_, _: &_| Some((NativeBody::Function(silent), NativeKind::Plain));
     let module = machine.load(verified, &mut resolve).expect("a small module");
-    let main = machine.program.module(module).main().expect("a main function");
+    let main = machine.image.program.module(module).main().expect("a main function");
     let mut thread = machine.start(main, &[]);
     let _ = machine.run(&mut thread);
 }

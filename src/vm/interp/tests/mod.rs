@@ -1,6 +1,7 @@
 //! The interpreter on programs that are written instruction by instruction.
 
 mod calls;
+mod carriers;
 mod collection;
 mod exceptions;
 mod instructions;
@@ -61,9 +62,9 @@ fn machine_with(program: &str, config: Config, limits: Limits) -> Box<Machine> {
 
 /// Runs the function of a name.
 fn exit(machine: &mut Machine, name: &str, arguments: &[Word]) -> Exit {
-    let function = (0..machine.program.functions.len() as u32)
+    let function = (0..machine.image.program.functions.len() as u32)
         .map(FunctionId)
-        .find(|&id| machine.program.source(id).name == name)
+        .find(|&id| machine.image.program.source(id).name == name)
         .expect("a function of this name");
     let mut thread = machine.start(function, arguments);
     machine.run(&mut thread)

@@ -186,7 +186,8 @@ fn no_script_catches_a_stop() {
 #[test]
 fn a_native_that_waits_leaves_the_thread_to_be_resumed() {
     let mut machine = machine(PROGRAM);
-    let id = (0..).map(FunctionId).find(|&id| machine.program.source(id).name == "parks").unwrap();
+    let id =
+        (0..).map(FunctionId).find(|&id| machine.image.program.source(id).name == "parks").unwrap();
     let mut thread = machine.start(id, &[]);
     assert!(matches!(machine.run(&mut thread), Exit::Parked));
     machine.collect();
@@ -212,6 +213,9 @@ fn a_machine_survives_the_panic_of_a_native() {
 #[test]
 fn a_function_called_from_outside_gets_a_thread_of_its_own() {
     let mut machine = machine(PROGRAM);
-    let id = (0..).map(FunctionId).find(|&id| machine.program.source(id).name == "double").unwrap();
+    let id = (0..)
+        .map(FunctionId)
+        .find(|&id| machine.image.program.source(id).name == "double")
+        .unwrap();
     assert_eq!(machine.call_function(id, &[21]), Ok(42));
 }
