@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 
+use crate::sched::affinity;
 use crate::sched::source::{Source, SourceKind};
 
 static KIND: SourceKind = SourceKind::new("for a child process to end:", |fd, _, to| {
@@ -50,7 +51,9 @@ fn by_thread(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: made just now.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let told = File::from(fd.try_clone()?);
+    let unpinned = affinity::unpinned();
     thread::Builder::new().name("pirn-child".into()).stack_size(64 << 10).spawn(move || {
+        unpinned.begin();
         let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
         let options = libc::WEXITED | libc::WNOWAIT;
         // SAFETY: there is room for the answer.

@@ -15,10 +15,12 @@
 //! * `queue`, `timer`, `mailbox`, `registry`, `blocks`: what a carrier is made of; `bias`: what a lock
 //!   may do for it;
 //! * `team`: what several carriers share, `idlers`: which of them sleep, and who wakes them;
+//! * `affinity`: which CPUs carriers are pinned to;
 //! * `reactor`: where a carrier waits for descriptors, `source`: a descriptor that tasks wait for;
 //! * `pool`: OS threads for calls that block; `signals`: how signals of the system get to tasks;
 //! * `deadlock`, `watchdog`, `hook`: reports; `stats`: counts; `fork`: what a child process may not do.
 
+pub(crate) mod affinity;
 pub(crate) mod atomic;
 pub(crate) mod awaiting;
 pub(crate) mod bias;

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{foreign, fork};
+use super::{affinity, foreign, fork};
 
 /// What a thread runs.
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
@@ -117,8 +117,11 @@ impl State {
         let first = Arc::new(Mutex::new(Some(work)));
         let builder = thread::Builder::new().name("pirn-blocking".into());
         let spawned = builder.spawn({
-            let first = first.clone();
-            move || serve(pool, &first)
+            let (first, unpinned) = (first.clone(), affinity::unpinned());
+            move || {
+                unpinned.begin();
+                serve(pool, &first);
+            }
         });
         match spawned {
             Ok(_) => self.threads += 1,

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, Result};
 use std::time::Duration;
 
+use super::affinity::{self, Pin};
 use super::carrier::{Carrier, Plan};
 use super::deadlock::Deadlock;
 use super::foreign;
@@ -236,6 +237,8 @@ pub struct Builder {
     main_stack: usize,
     watchdog: Option<Duration>,
     carriers: Option<usize>,
+    /// The CPUs that carriers are pinned to, in turn.
+    cpus: Option<Vec<usize>>,
     plan: Plan,
 }
 
@@ -257,6 +260,7 @@ impl Builder {
             main_stack: MAIN_STACK,
             watchdog: None,
             carriers: None,
+            cpus: None,
             plan: Plan { seed: None, virtual_time: false },
         }
     }
@@ -318,6 +322,44 @@ impl Builder {
         self
     }
 
+    /// Pins each carrier to one of these CPUs, given by the system's numbers: the first carrier to the
+    /// first, and so on, beginning again if there are more carriers than CPUs.
+    ///
+    /// The thread that calls [`run`](Runtime::run) is pinned until that returns, and then may use what
+    /// it could before. Threads that the runtime starts for itself, as for
+    /// [blocking calls](mod@crate::blocking), are not pinned. Threads and processes that the program starts
+    /// on a fiber inherit the CPU of its carrier, as the system has it.
+    ///
+    /// [`build`](Self::build) fails if one of the CPUs does not exist or may not be used. If it is
+    /// taken from the process later, `run` says so on stderr, and that carrier is not pinned.
+    ///
+    /// ```
+    /// use std::io::ErrorKind;
+    ///
+    /// let runtime = pirn::Builder::new().carriers(2).pin_carriers([0, 1]).build();
+    /// # let runtime = runtime.or_else(|_| pirn::Runtime::new());
+    /// runtime?.run(|| println!("on CPU 0")).unwrap();
+    ///
+    /// let error = pirn::Builder::new().pin_carriers([1 << 20]).build().unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn pin_carriers(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.cpus = Some(cpus.into_iter().collect());
+        self
+    }
+
+    /// Pins the calling thread, which is about to become this carrier, if that is asked for.
+    fn pin(&self, carrier: usize) -> Option<Pin> {
+        let cpus = self.cpus.as_ref()?;
+        let cpu = cpus[carrier % cpus.len()];
+        Pin::to(cpu)
+            .inspect_err(|error| {
+                eprintln!("pirn: carrier {carrier} could not be pinned to CPU {cpu}: {error}");
+            })
+            .ok()
+    }
+
     /// Shuffles the order in which fibers run, by a generator with this seed: the same seed gives
     /// the same order again.
     ///
@@ -357,10 +399,14 @@ impl Builder {
     /// # Errors
     ///
     /// When a stack size is beyond what an address space holds; with no carriers, or more than 56; with
-    /// several carriers and a seed or virtual time; when `PIRN_CARRIERS` is used and is no such number.
+    /// several carriers and a seed or virtual time; when `PIRN_CARRIERS` is used and is no such number;
+    /// when carriers cannot be [pinned](Self::pin_carriers) as asked.
     pub fn build(self) -> io::Result<Runtime> {
         self.stack.with_size(self.main_stack).class()?;
         let carriers = self.carrier_count()?;
+        if let Some(cpus) = &self.cpus {
+            affinity::check(cpus)?;
+        }
         let shared = new_shared(self.stack, self.stack.class()?, carriers);
         Ok(Runtime { shared, builder: self })
     }
@@ -505,13 +551,14 @@ impl Runtime {
         let carrier = Carrier::new(self.shared.clone(), self.builder.plan, 0);
         let watchdog = self.builder.watchdog.map(|limit| Watchdog::start(limit, &carrier));
         let mates = self.start_mates();
+        // After the others, which would inherit it.
+        let pin = self.builder.pin(0);
         let deadlock = carrier.run(main);
         for mate in mates {
             // One that panicked has said so.
             let _ = mate.join();
         }
-        drop(watchdog);
-        drop(carrier);
+        drop((watchdog, carrier, pin));
         self.shared.print_unobserved();
         if cfg!(panic = "abort")
             && let Some(deadlock) = deadlock
@@ -544,13 +591,14 @@ impl Runtime {
         let Some(team) = self.shared.team() else { return Vec::new() };
         self.shared.add_own_thread();
         let start = |number: usize| {
-            let (shared, plan) = (self.shared.clone(), self.builder.plan);
-            let watchdog = self.builder.watchdog;
+            let (shared, builder) = (self.shared.clone(), self.builder.clone());
             let thread = thread::Builder::new().name(format!("pirn-carrier-{number}"));
             let started = thread.spawn(move || {
                 shared.add_own_thread();
-                let carrier = Carrier::new(shared, plan, number);
-                let watchdog = watchdog.map(|limit| Watchdog::start(limit, &carrier));
+                // First, so that what it uses is from memory near that CPU.
+                let _pin = builder.pin(number);
+                let carrier = Carrier::new(shared, builder.plan, number);
+                let watchdog = builder.watchdog.map(|limit| Watchdog::start(limit, &carrier));
                 carrier.work();
                 drop(watchdog);
             });

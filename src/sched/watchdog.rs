@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::affinity;
 use super::carrier::Carrier;
 use super::stats::Counters;
 
@@ -60,8 +61,9 @@ impl Watchdog {
         let thread = thread::Builder::new()
             .name("pirn-watchdog".into())
             .spawn({
-                let shared = shared.clone();
+                let (shared, unpinned) = (shared.clone(), affinity::unpinned());
                 move || {
+                    unpinned.begin();
                     shared.add_own_thread();
                     let counters = match shared.team() {
                         Some(team) if number > 0 => team.counters(number),
