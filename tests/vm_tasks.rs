@@ -193,7 +193,8 @@ fn a_timer_beside_a_busy_loop_is_late_by_no_more_than_the_slices_between_two_loo
         int main() { int n = 0; while (turn()) { n += 1; } return 0; }";
     let program = compile(source).unwrap();
     let late = pirn::run(|| {
-        let timer = pirn::thread::spawn(move || {
+        // On the loop's carrier, however many there are.
+        let timer = pirn::thread::spawn_local(move || {
             let rounds = (0..30).map(|_| {
                 let until = Instant::now() + Duration::from_millis(1);
                 *due.lock().unwrap() = (Some(until), 0);
