@@ -14,6 +14,9 @@
 //! again. Those of pirn are taken before the fork and given back after it, on both sides. Not so what
 //! the first runtime of a process installs with std's help, the panic hook and the overflow handler: a
 //! program that forks from several threads should not do so just while its very first runtime begins.
+//! Nor can pirn take the lock that std holds for a moment while one of its threads begins, and again
+//! while it ends: a child that was forked just then by another thread can start no thread of std's any more,
+//! and so no carrier but the first, no watchdog and none for blocking calls.
 
 use std::cell::UnsafeCell;
 use std::process;
