@@ -350,7 +350,8 @@ fn the_end_of_a_runtime_neither_poisons_nor_prints() {
     let err = fate::succeeds(test, || {
         let mutex = Arc::new(Mutex::new(0));
         pirn::run(|| {
-            thread::spawn({
+            // On this carrier, in this order.
+            thread::spawn_local({
                 let mutex = mutex.clone();
                 move || {
                     let _held = mutex.lock().unwrap();
@@ -359,7 +360,7 @@ fn the_end_of_a_runtime_neither_poisons_nor_prints() {
             });
             for _ in 0..3 {
                 let mutex = mutex.clone();
-                thread::spawn(move || {
+                thread::spawn_local(move || {
                     let _held = mutex.lock().unwrap();
                     unreachable!("it is never given back to be taken");
                 });

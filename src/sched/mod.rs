@@ -137,7 +137,7 @@ pub fn fibers(backtraces: bool) -> Vec<FiberReport> {
 ///     static A: Mutex<()> = Mutex::new(());
 ///     static B: Mutex<()> = Mutex::new(());
 ///     let lock_both = |first: &'static Mutex<()>, second: &'static Mutex<()>| {
-///         thread::spawn(move || {
+///         thread::spawn_local(move || {
 ///             let _first = first.lock();
 ///             thread::yield_now();
 ///             let _second = second.lock(); // poisoned, if the other gave in
