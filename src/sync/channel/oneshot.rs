@@ -270,8 +270,14 @@ impl<T> OneshotReceiver<T> {
     #[inline]
     pub fn recv(mut self) -> Result<T, RecvError> {
         match self.try_recv() {
+            Ok(value) => {
+                let block = mem::ManuallyDrop::new(self).block;
+                // SAFETY: the sender has sent and is gone. What `drop` would find out is known here.
+                unsafe { free(block) };
+                Ok(value)
+            }
             Err(TryRecvError::Empty) => self.wait(Instant::FAR_FUTURE).map_err(|_| RecvError),
-            received => received.map_err(|_| RecvError),
+            Err(TryRecvError::Disconnected) => Err(RecvError),
         }
     }
 
