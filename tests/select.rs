@@ -46,7 +46,8 @@ fn an_arm_that_becomes_ready_wins() {
         let (to_a, a) = channel::rendezvous();
         let (to_b, b) = channel::bounded(1);
         let (c, from_c) = channel::rendezvous();
-        thread::spawn(move || {
+        // On this carrier: what another one sends may all be there when the arms are looked at.
+        thread::spawn_local(move || {
             to_b.send(1).unwrap();
             thread::yield_now();
             to_a.send("two").unwrap();
