@@ -46,7 +46,8 @@ fn a_fiber_whose_socket_is_always_ready_gives_way_all_the_same() {
         let (mut client, mut server) = tcp_pair();
         let left = 1000;
         client.write_all(&[7; 1000]).unwrap();
-        let reader = thread::spawn(move || {
+        // On this carrier, whose turns are counted.
+        let reader = thread::spawn_local(move || {
             for _ in 0..left {
                 server.read_exact(&mut [0]).unwrap();
             }
