@@ -133,23 +133,23 @@ pub(crate) enum Nothing {
 impl<T> State<T> {
     /// Takes the first value that is there; a waiting sender may put its own into the buffer then.
     #[inline(always)]
-    pub(crate) fn take(&mut self, wakes: &mut Wakes) -> Result<T, Nothing> {
+    pub(crate) fn take_under(&mut self, unshared: bool, wakes: &mut Wakes) -> Result<T, Nothing> {
         match self.buffer.pop_front() {
             Some(value) => {
                 if !self.senders.is_empty() {
-                    let next = self.take_from_sender(wakes);
+                    let next = self.take_from_sender(unshared, wakes);
                     self.buffer.extend(next);
                 }
                 Ok(value)
             }
-            None => self.take_unbuffered(wakes),
+            None => self.take_unbuffered(unshared, wakes),
         }
     }
 
     #[inline(always)]
-    fn take_unbuffered(&mut self, wakes: &mut Wakes) -> Result<T, Nothing> {
+    fn take_unbuffered(&mut self, unshared: bool, wakes: &mut Wakes) -> Result<T, Nothing> {
         if !self.senders.is_empty()
-            && let Some(value) = self.take_from_sender(wakes)
+            && let Some(value) = self.take_from_sender(unshared, wakes)
         {
             return Ok(value);
         }
@@ -157,7 +157,8 @@ impl<T> State<T> {
     }
 
     /// Takes the value of the first waiting sender, whose wait that ends.
-    fn take_from_sender(&mut self, wakes: &mut Wakes) -> Option<T> {
+    fn take_from_sender(&mut self, unshared: bool, wakes: &mut Wakes) -> Option<T> {
+        wakes.set_unshared(unshared);
         let value = Cell::new(None);
         self.senders.notify_one(
             |sender| sender.value.swap(&value),
@@ -170,10 +171,11 @@ impl<T> State<T> {
     /// Hands the value to the first waiting receiver, whose wait that ends, or puts it into the
     /// buffer.
     #[inline(always)]
-    pub(crate) fn put(
+    pub(crate) fn put_under(
         &mut self,
         value: T,
         capacity: usize,
+        unshared: bool,
         wakes: &mut Wakes,
     ) -> Result<(), TrySendError<T>> {
         if self.closed {
@@ -181,7 +183,7 @@ impl<T> State<T> {
         }
         let mut value = value;
         if !self.receivers.is_empty() {
-            match self.hand_to_receiver(value, wakes) {
+            match self.hand_to_receiver(value, unshared, wakes) {
                 None => return Ok(()),
                 Some(left) => value = left,
             }
@@ -196,7 +198,8 @@ impl<T> State<T> {
 
     /// Gives the value back if all receivers that wait are leaving.
     #[inline(always)]
-    fn hand_to_receiver(&mut self, value: T, wakes: &mut Wakes) -> Option<T> {
+    fn hand_to_receiver(&mut self, value: T, unshared: bool, wakes: &mut Wakes) -> Option<T> {
+        wakes.set_unshared(unshared);
         let value = Cell::new(Some(value));
         self.receivers.notify_one(
             |receiver| receiver.value.swap(&value),
@@ -206,12 +209,30 @@ impl<T> State<T> {
         value.into_inner()
     }
 
+    /// Puts the value into the buffer if that is all there is to do: the channel is open, nobody waits
+    /// for a value, and there is room. Else gives it back.
+    #[inline(always)]
+    fn put_alone(&mut self, value: T, capacity: usize) -> Option<T> {
+        if self.closed || !self.receivers.is_empty() || self.buffer.len() >= capacity {
+            return Some(value);
+        }
+        self.buffer.push_back(value);
+        None
+    }
+
+    /// Takes the first value from the buffer if that is all there is to do: nobody waits to put
+    /// another one in.
+    #[inline(always)]
+    fn take_alone(&mut self) -> Option<T> {
+        if self.senders.is_empty() { self.buffer.pop_front() } else { None }
+    }
+
     /// Takes back a value that was handed to a receiver who left without it: the next one gets it, or
     /// it is the first in the buffer again, whatever the capacity.
     pub(super) fn put_back(&mut self, value: T, wakes: &mut Wakes) {
         let mut left = Some(value);
         if !self.receivers.is_empty() {
-            left = left.and_then(|value| self.hand_to_receiver(value, wakes));
+            left = left.and_then(|value| self.hand_to_receiver(value, false, wakes));
         }
         if let Some(value) = left {
             self.buffer.push_front(value);
@@ -223,6 +244,27 @@ impl<T> State<T> {
     pub(super) fn outgrown(&mut self) -> Option<VecDeque<T>> {
         (self.buffer.is_empty() && self.buffer.capacity() > KEPT && mem::size_of::<T>() > 0)
             .then(|| mem::take(&mut self.buffer))
+    }
+}
+
+impl<T> SpinGuard<'_, State<T>> {
+    /// [`State::take_under`] this lock.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, wakes: &mut Wakes) -> Result<T, Nothing> {
+        let unshared = self.is_unshared();
+        self.take_under(unshared, wakes)
+    }
+
+    /// [`State::put_under`] this lock.
+    #[inline(always)]
+    pub(crate) fn put(
+        &mut self,
+        value: T,
+        capacity: usize,
+        wakes: &mut Wakes,
+    ) -> Result<(), TrySendError<T>> {
+        let unshared = self.is_unshared();
+        self.put_under(value, capacity, unshared, wakes)
     }
 }
 
@@ -246,16 +288,20 @@ impl<T> Channel<T> {
     pub(crate) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let mut wakes = Wakes::new();
         let mut state = self.state.lock();
-        wakes.set_unshared(state.is_unshared());
-        state.put(value, self.public.capacity, &mut wakes)
+        match state.put_alone(value, self.public.capacity) {
+            None => Ok(()),
+            Some(value) => state.put(value, self.public.capacity, &mut wakes),
+        }
     }
 
     #[inline]
     pub(crate) fn try_recv(&self) -> Result<T, Nothing> {
         let mut wakes = Wakes::new();
         let mut state = self.state.lock();
-        wakes.set_unshared(state.is_unshared());
-        let taken = state.take(&mut wakes);
+        let taken = match state.take_alone() {
+            Some(value) => Ok(value),
+            None => state.take(&mut wakes),
+        };
         let outgrown = state.outgrown();
         drop(state);
         drop(outgrown);
@@ -264,9 +310,23 @@ impl<T> Channel<T> {
 
     #[inline(always)]
     pub(super) fn send(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        let mut wakes = Wakes::new();
         let mut state = self.state.lock();
-        wakes.set_unshared(state.is_unshared());
+        match state.put_alone(value, self.public.capacity) {
+            None => Ok(()),
+            Some(value) => self.send_in_full(state, value, deadline),
+        }
+    }
+
+    #[inline(always)]
+    fn send_in_full(
+        &self,
+        state: SpinGuard<'_, State<T>>,
+        value: T,
+        deadline: Instant,
+    ) -> Result<(), SendTimeoutError<T>> {
+        let mut wakes = Wakes::new();
+        // Given back before anybody is woken.
+        let mut state = state;
         match state.put(value, self.public.capacity, &mut wakes) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(value)) => self.wait_to_send(state, value, deadline),
@@ -299,17 +359,30 @@ impl<T> Channel<T> {
 
     #[inline(always)]
     pub(super) fn recv(&self, deadline: Instant) -> Result<T, Nothing> {
-        let mut wakes = Wakes::new();
         let mut state = self.state.lock();
-        wakes.set_unshared(state.is_unshared());
-        match state.take(&mut wakes) {
-            Err(Nothing::Empty) => self.wait_to_recv(state, deadline),
-            taken => {
+        match state.take_alone() {
+            Some(value) => {
                 let outgrown = state.outgrown();
                 drop(state);
                 drop(outgrown);
-                taken
+                Ok(value)
             }
+            None => self.recv_in_full(state, deadline),
+        }
+    }
+
+    #[inline(always)]
+    fn recv_in_full(
+        &self,
+        state: SpinGuard<'_, State<T>>,
+        deadline: Instant,
+    ) -> Result<T, Nothing> {
+        let mut wakes = Wakes::new();
+        // Given back before anybody is woken.
+        let mut state = state;
+        match state.take(&mut wakes) {
+            Err(Nothing::Empty) => self.wait_to_recv(state, deadline),
+            taken => taken,
         }
     }
 

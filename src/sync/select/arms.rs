@@ -125,7 +125,7 @@ impl<T> Arm for ReceiveArm<'_, T> {
 
     unsafe fn attempt_locked(&self, wakes: &mut Wakes) -> bool {
         // SAFETY: the lock is held.
-        self.note(unsafe { state(self.channel) }.take(wakes))
+        self.note(unsafe { state(self.channel) }.take_under(false, wakes))
     }
 
     unsafe fn enqueue(&self, party: &Party, epoch: Epoch) {
@@ -248,7 +248,12 @@ impl<T> Arm for SendArm<'_, T> {
     unsafe fn attempt_locked(&self, wakes: &mut Wakes) -> bool {
         let Some(value) = self.value.take() else { return false };
         // SAFETY: the lock is held.
-        self.note(unsafe { state(self.channel) }.put(value, self.channel.public.capacity, wakes))
+        self.note(unsafe { state(self.channel) }.put_under(
+            value,
+            self.channel.public.capacity,
+            false,
+            wakes,
+        ))
     }
 
     unsafe fn enqueue(&self, party: &Party, epoch: Epoch) {
