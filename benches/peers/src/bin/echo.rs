@@ -12,8 +12,8 @@
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,7 @@ const SERVERS: &[(&str, Server)] = &[
     #[cfg(feature = "pirn-side")]
     ("pirn, tasks without a stack", pirn_task_server),
     ("may, one worker", may_server),
+    ("a bare epoll loop", bare_server),
 ];
 
 /// Says where the server is, to the process that began it.
@@ -132,6 +133,75 @@ fn may_server() {
     }
 }
 
+/// What the kernel's part costs: the calls that every server makes for a request, and nothing else. It
+/// takes no heed of a send that would block.
+fn bare_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    announce(listener.local_addr().unwrap());
+    listener.set_nonblocking(true).unwrap();
+    let epoll = Epoll::new();
+    let mut streams: Vec<Option<TcpStream>> = Vec::new();
+    epoll.add(&listener, u64::MAX);
+    let mut buf = [0; BUFFER];
+    let mut events = Epoll::events();
+    loop {
+        for event in epoll.wait(&mut events) {
+            let Some(place) = streams.get_mut(event.u64 as usize) else {
+                while let Ok((stream, _)) = listener.accept() {
+                    stream.set_nodelay(true).unwrap();
+                    stream.set_nonblocking(true).unwrap();
+                    epoll.add(&stream, streams.len() as u64);
+                    streams.push(Some(stream));
+                }
+                continue;
+            };
+            let echoed = place.as_mut().is_some_and(|stream| {
+                matches!(stream.read(&mut buf), Ok(read @ 1..) if stream.write_all(&buf[..read]).is_ok())
+            });
+            if !echoed {
+                *place = None;
+            }
+        }
+    }
+}
+
+/// An `epoll` that reports readable edges.
+struct Epoll(OwnedFd);
+
+impl Epoll {
+    fn new() -> Epoll {
+        // SAFETY: takes no pointers.
+        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        assert!(epoll >= 0);
+        // SAFETY: just made, and nobody else's.
+        Epoll(unsafe { OwnedFd::from_raw_fd(epoll) })
+    }
+
+    /// Room for what one wait reports.
+    fn events() -> Vec<libc::epoll_event> {
+        vec![libc::epoll_event { events: 0, u64: 0 }; 1024]
+    }
+
+    fn add(&self, descriptor: &impl AsRawFd, token: u64) {
+        let events = (libc::EPOLLIN | libc::EPOLLET) as u32;
+        let mut event = libc::epoll_event { events, u64: token };
+        let (epoll, descriptor) = (self.0.as_raw_fd(), descriptor.as_raw_fd());
+        // SAFETY: the event is valid.
+        let added =
+            unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, descriptor, &raw mut event) };
+        assert_eq!(added, 0);
+    }
+
+    /// Waits a second at most.
+    fn wait<'a>(&self, events: &'a mut [libc::epoll_event]) -> &'a [libc::epoll_event] {
+        let room = events.len() as i32;
+        // SAFETY: the buffer is valid for its length.
+        let ready =
+            unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, 1000) };
+        &events[..usize::try_from(ready).expect("epoll_wait")]
+    }
+}
+
 /// Keeps the calling thread, and what it begins, on one processor.
 fn stay_on(processor: usize) {
     // SAFETY: the set is valid for its size.
@@ -206,33 +276,24 @@ impl Connection {
 
 /// Loads a server, and measures it.
 fn load(server: &Process, connections: usize) -> Figures {
-    // SAFETY: takes no pointers.
-    let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    let epoll = Epoll::new();
     let mut all: Vec<Connection> = (0..connections)
         .map(|number| {
             let stream = TcpStream::connect(server.address).unwrap();
             stream.set_nodelay(true).unwrap();
             stream.set_nonblocking(true).unwrap();
-            let events = (libc::EPOLLIN | libc::EPOLLET) as u32;
-            let mut event = libc::epoll_event { events, u64: number as u64 };
-            // SAFETY: the event is valid.
-            let added = unsafe {
-                libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, stream.as_raw_fd(), &raw mut event)
-            };
-            assert_eq!(added, 0);
+            epoll.add(&stream, number as u64);
             Connection { stream, sent: Instant::now(), missing: 0 }
         })
         .collect();
     all.iter_mut().for_each(Connection::send);
-    let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; 1024];
+    let mut events = Epoll::events();
     let mut times: Vec<u32> = Vec::new();
     let begin = Instant::now();
     let mut measured: Option<(Instant, Duration)> = None;
     let mut buf = [0; BUFFER];
     loop {
-        // SAFETY: the buffer is valid for its length.
-        let ready =
-            unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), events.len() as i32, 1000) };
+        let ready = epoll.wait(&mut events);
         let now = Instant::now();
         match measured {
             None if now - begin >= WARM_UP => {
@@ -241,13 +302,11 @@ fn load(server: &Process, connections: usize) -> Figures {
             }
             Some((since, processor)) if now - since >= MEASURED => {
                 let spent = server.processor_time() - processor;
-                // SAFETY: ours.
-                unsafe { libc::close(epoll) };
                 return figures(&mut times, now - since, spent);
             }
             _ => {}
         }
-        for event in &events[..usize::try_from(ready).expect("epoll_wait")] {
+        for event in ready {
             let connection = &mut all[event.u64 as usize];
             // An answer may come in parts; one that is whole leaves nothing behind it.
             if let Ok(read) = connection.stream.read(&mut buf) {
