@@ -65,6 +65,34 @@ fn with_input(command: &mut Command, input: &str) -> (i32, String, String) {
 }
 
 #[test]
+fn tasks_run_on_so_many_carriers() {
+    let folder = Folder::new("carriers");
+    let file = folder.file(
+        "x.n",
+        "import thread;
+         class Meeting {
+             public AtomicInt there; public Meeting() { there = AtomicInt(0); }
+             public int come() { there.add(1); while (there.get() < 4) { } return 10; }
+         }
+         int main() {
+             Meeting meeting = Meeting();
+             List<Future<int>> all = {};
+             for (int i = 0; i < 4; i += 1) { all.add(thread.spawn(meeting.come)); }
+             int sum = 0;
+             foreach (Future<int> one in all) { sum += one.get(); }
+             return sum;
+         }",
+    );
+    for carriers in ["1", "2", "4"] {
+        let run = output(pirn().args(["run", "--carriers", carriers]).arg(&file));
+        assert_eq!(run, (40, String::new(), String::new()), "{carriers} carriers");
+    }
+    let refused = output(pirn().args(["run", "--carriers=2", "--seed=1"]).arg(&file));
+    assert_ne!(refused.0, 40, "{refused:?}");
+    assert!(!refused.2.is_empty());
+}
+
+#[test]
 fn the_exit_code_is_the_low_eight_bits_of_mains_value() {
     let folder = Folder::new("exit");
     for (value, code) in [("0", 0), ("7", 7), ("256", 0), ("300", 44), ("-1", 255)] {

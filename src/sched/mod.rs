@@ -71,6 +71,7 @@ pub(crate) use runtime::{Errand, Shared as SharedRuntime};
 pub use stats::{Outstanding, Stats, outstanding, stats};
 pub use task::Cancelled;
 pub(crate) use task::{Task, drop_quietly};
+pub(crate) use team::Team;
 
 use carrier::Carrier;
 use clock::Instant;

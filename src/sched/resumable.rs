@@ -364,6 +364,16 @@ impl<'a> Context<'a> {
 
     // For those that relay.
 
+    /// Whether somebody else could run now who has begun, or has a place here.
+    pub(crate) fn others_are_queued(&self) -> bool {
+        self.carrier.others_are_queued()
+    }
+
+    /// Takes in what nobody has begun yet of what was spawned here, if nobody else can run.
+    pub(crate) fn take_offered(&self) {
+        self.carrier.take_offered();
+    }
+
     /// Gives way to the next task in the queue, or `parks` until an unpark, as if this resume had
     /// ended so and the next one begun: from now on the context is of that task, whose resumable is
     /// returned. `None`: the next one is none that `fits`, or there is something to be seen to in

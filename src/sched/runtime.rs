@@ -299,8 +299,8 @@ impl Builder {
     /// there; the others are named `pirn-carrier-1` and so on. A fiber that was made by
     /// [`thread::spawn`](crate::thread::spawn) or [`Handle::spawn`] is begun by any of them, and stays
     /// there. Those of [`spawn_local`](crate::thread::spawn_local) and of a
-    /// [scope](crate::thread::scope), and [tasks without a stack](crate::task), script threads among
-    /// them, run on their parent's carrier.
+    /// [scope](crate::thread::scope), and [tasks without a stack](crate::task) run on their parent's
+    /// carrier; threads of a script as well, unless they are to [spread](crate::vm::Builder::carriers).
     ///
     /// With several carriers the order in which fibers run is not determined, so there is neither a
     /// [seed](Self::seed) nor [virtual time](Self::virtual_time); without a call of this method the

@@ -196,6 +196,51 @@ fn begin_stackless<R: Resumable + 'static>(
     Ok(task)
 }
 
+/// [`spawn_detached`], for a resumable that any carrier of the team may begin, where it stays; it begins
+/// with a turn of its own, and is woken from everywhere.
+///
+/// # Errors
+///
+/// If the caller is no task of a runtime with several carriers.
+///
+/// # Safety
+///
+/// The resumable may be begun, or dropped, on another thread.
+pub(crate) unsafe fn spawn_movable<R: Relay + 'static>(
+    spawned_at: &'static Location<'static>,
+    resumable: R,
+    prepare: impl FnOnce(&mut R),
+) -> io::Result<()> {
+    let carrier = Carrier::current();
+    let Some((carrier, team)) = carrier.and_then(|it| Some((it, it.shared.team()?))) else {
+        return Err(io::Error::other("there are no other carriers"));
+    };
+    let spec = Spec {
+        id: carrier.shared.new_local_id(),
+        name: None,
+        home: team.nowhere(),
+        spawned_at,
+        stack: carrier.shared.stack_class,
+        keep_float_control: false,
+        scoped: false,
+        movable: true,
+    };
+    let task = task::create_relaying(spec, resumable, true);
+    // SAFETY: nobody else has seen the task yet.
+    unsafe {
+        let task = task.as_ref();
+        task.expose();
+        task.stackless_unchecked().ends_turn_itself();
+        prepare(task.resumable());
+    }
+    if carrier.is_closing() {
+        refuse(task);
+    } else {
+        carrier.offer(task);
+    }
+    Ok(())
+}
+
 /// Spawns a task from any thread; on the carrier with this mailbox, or on any.
 pub(crate) fn spawn_remote<F, T>(
     shared: &Arc<Shared>,

@@ -27,8 +27,8 @@ pub(crate) const MOST: usize = idlers::MOST;
 /// A movable task that nobody has taken yet.
 pub(crate) struct Job(NonNull<Task>);
 
-// SAFETY: `spawn` lets only tasks be movable whose closure and result are `Send`; the runtime's
-// reference, which this is, goes with it.
+// SAFETY: `spawn` lets only tasks be movable whose closure and result are `Send`, or which others may begin
+// by the promise of `spawn_movable`; the runtime's reference, which this is, goes with it.
 unsafe impl Send for Job {}
 
 impl Job {
@@ -266,7 +266,7 @@ impl Team {
     }
 
     /// Whether it was found that nothing can ever run again.
-    pub(super) fn was_found_stuck(&self) -> bool {
+    pub(crate) fn was_found_stuck(&self) -> bool {
         // Acquire: see `is_stuck`.
         self.stuck.load(Ordering::Acquire)
     }

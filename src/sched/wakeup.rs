@@ -4,6 +4,7 @@ use std::mem;
 use std::ptr::NonNull;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
+use super::cancel;
 use super::carrier::Carrier;
 use super::party::PartyRef;
 use super::resumable::Resumable;
@@ -83,10 +84,8 @@ impl Wakeup {
     ///
     /// As for [`wake`](Self::wake); and the caller runs on the task's carrier.
     pub(crate) unsafe fn cancel(self) {
-        if let Some(carrier) = Carrier::current() {
-            // SAFETY: the contract.
-            carrier.cancel(unsafe { self.0.as_ref() });
-        }
+        // SAFETY: the contract.
+        cancel::cancel(unsafe { self.0.as_ref() });
     }
 }
 

@@ -266,6 +266,17 @@ impl States {
         self.values.retain(|value| !value.is::<T>());
         self.values.push(Box::new(value));
     }
+
+    /// Takes the value of a type out, if there is one; of several that were [added](Self::add), any.
+    pub(crate) fn take<T: Any + Send>(&mut self) -> Option<T> {
+        let index = self.values.iter().position(|value| value.is::<T>())?;
+        self.values.swap_remove(index).downcast().ok().map(|value| *value)
+    }
+
+    /// Takes over what another machine has kept.
+    pub(crate) fn add(&mut self, others: States) {
+        self.values.extend(others.values);
+    }
 }
 
 impl fmt::Debug for States {
@@ -430,6 +441,11 @@ impl<'a> Context<'a> {
     /// The per-machine state of a type, made on first use.
     pub(crate) fn state<T: Any + Send + Default>(&mut self) -> &mut T {
         self.machine.states.get()
+    }
+
+    /// As [`state`](Self::state), of the machine that runs alone, where a call has several.
+    pub(crate) fn own_state<T: Any + Send + Default>(&mut self) -> &mut T {
+        self.machine.own.get()
     }
 
     /// Whether the host asked the script to end: long natives poll it and answer [`Trap::Stop`].

@@ -25,6 +25,7 @@ Options of run:
   --depth N           how deep calls may be nested
   --fuel N            end the program after N calls and loop iterations
   --gc-stress         collect garbage as often as possible, to find bugs
+  --carriers N        run the program's threads on N carriers (OS threads)
   --seed N            shuffle the order of tasks, in a way that N decides
   --virtual-time      sleeps take no time: it jumps when all tasks wait
   --stats             say on standard error what the run needed
@@ -56,6 +57,7 @@ pub struct Limits {
     pub depth: Option<usize>,
     pub fuel: Option<u64>,
     pub gc_stress: bool,
+    pub carriers: Option<usize>,
     pub seed: Option<u64>,
     pub virtual_time: bool,
     pub stats: bool,
@@ -136,6 +138,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, UsageE
                 special.push(("--gc-stress", "run"));
                 limits.gc_stress = true;
             }
+            Long("carriers") => {
+                special.push(("--carriers", "run"));
+                limits.carriers = Some(parser.value()?.parse_with(parse_carriers)?);
+            }
             Long("seed") => {
                 special.push(("--seed", "run"));
                 limits.seed = Some(parser.value()?.parse()?);
@@ -186,6 +192,13 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, UsageE
         "build" => Command::Build { file, output, color },
         _ => Command::Disasm { file, color },
     })
+}
+
+fn parse_carriers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..) => Ok(count),
+        _ => Err("a number of carriers is expected, at least 1".into()),
+    }
 }
 
 fn parse_color(text: &str) -> Result<Color, String> {
@@ -255,6 +268,8 @@ mod tests {
             ("walk x.n", "`walk` is no command"),
             ("run --fast x.n", "--fast"),
             ("run --fuel lots x.n", "lots"),
+            ("run --carriers 0 x.n", "at least 1"),
+            ("check --carriers 2 x.n", "`--carriers` is no option of `pirn check`"),
             ("run --heap-limit 5X x.n", "number of bytes"),
             ("run --heap-limit 99999999999G x.n", "out of range"),
             ("check --fuel 1 x.n", "`--fuel` is no option of `pirn check`"),

@@ -127,6 +127,9 @@ fn run(file: &Path, args: Vec<String>, limits: &Limits, color: Color) -> i32 {
         true => builder.stdout_by_lines(out),
         false => builder.stdout(out),
     };
+    if let Some(count) = limits.carriers {
+        builder = builder.carriers(count);
+    }
     if let Some(bytes) = limits.heap {
         builder = builder.heap_limit(bytes);
     }

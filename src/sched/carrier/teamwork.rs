@@ -16,6 +16,11 @@ const COURTESY: u32 = 200;
 /// The most movable tasks that are taken in at a time.
 const MOST_AT_ONCE: usize = 16;
 
+/// How long a carrier that is never idle leaves tasks without a stack to others which it has spawned, for
+/// each task that can run there. What begins here cannot go there any more, and a thread that computes
+/// keeps its carrier for long.
+const LEAVE: Duration = Duration::from_millis(10);
+
 /// How often a carrier looks whether anybody could wake it, when all rest.
 const JUDGE_PERIOD: Duration = Duration::from_millis(500);
 
@@ -29,11 +34,21 @@ pub(super) struct Mate {
     own: Worker<Job>,
     /// Whether it counts as searching.
     searching: Cell<bool>,
+    /// Whether it has spawned tasks without a stack that any carrier may begin.
+    patient: Cell<bool>,
+    /// Since when something lies in the deque, as polls have found.
+    since: Cell<Option<Instant>>,
 }
 
 impl Mate {
     pub(super) fn new(team: &Team, number: usize) -> Mate {
-        Mate { number, own: team.take_worker(number), searching: Cell::new(false) }
+        Mate {
+            number,
+            own: team.take_worker(number),
+            searching: Cell::new(false),
+            patient: Cell::new(false),
+            since: Cell::new(None),
+        }
     }
 }
 
@@ -57,6 +72,10 @@ impl Carrier {
     /// Lets any carrier take a movable task.
     pub(in crate::sched) fn offer(&self, task: NonNull<Task>) {
         if let Some((mate, team)) = self.mate_and_team() {
+            // SAFETY: nobody else has it yet.
+            if unsafe { task.as_ref() }.is_stackless() {
+                mate.patient.set(true);
+            }
             mate.own.push(Job::new(task));
             team.announce();
         }
@@ -70,14 +89,65 @@ impl Carrier {
         if taken.place(self.mailbox) {
             taken.set_cancelled();
         }
-        self.adopt(task);
+        match taken.is_stackless() {
+            true => self.adopt_stackless(task),
+            false => self.adopt(task),
+        }
     }
 
     /// Takes own movable tasks in: some, so that others find the rest. False: there are none.
     fn take_own(&self, mate: &Mate, team: &Team) -> bool {
-        let share = mate.own.len() / (2 * team.len());
+        let share = if mate.patient.get() { 1 } else { mate.own.len() / (2 * team.len()) };
         let jobs = (0..share.clamp(1, MOST_AT_ONCE)).map_while(|_| mate.own.pop());
         jobs.map(|job| self.take_job(job)).count() > 0
+    }
+
+    fn courtesy(&self) -> Duration {
+        LEAVE * (1 + self.queue().len() as u32)
+    }
+
+    /// Takes own movable tasks in; or one, if there may be some without a stack, and nobody else has come for
+    /// them for a while.
+    fn take_own_in_time(&self, mate: &Mate, team: &Team) {
+        if !mate.patient.get() {
+            self.take_own(mate, team);
+            return;
+        }
+        if mate.own.is_empty() {
+            return mate.since.set(None);
+        }
+        let now = self.now();
+        match mate.since.get() {
+            None => mate.since.set(Some(now)),
+            Some(since) if now.saturating_duration_since(since) < self.courtesy() => {}
+            Some(_) => {
+                mate.since.set(None);
+                self.take_own(mate, team);
+            }
+        }
+    }
+
+    /// Takes all own movable tasks in: they are to end.
+    pub(crate) fn take_all_offered(&self) {
+        if let Some((mate, team)) = self.mate_and_team() {
+            while self.take_own(mate, team) {}
+        }
+    }
+
+    /// Takes own movable tasks in, where nobody else can run.
+    pub(in crate::sched) fn take_offered(&self) {
+        if let Some((mate, team)) = self.mate_and_team()
+            && self.queue().is_empty()
+        {
+            self.take_own(mate, team);
+        }
+    }
+
+    /// [`others_can_run`](Self::others_can_run), without what nobody has begun yet: who only looks whether
+    /// its slice is over leaves that to others until the next poll.
+    pub(in crate::sched) fn others_are_queued(&self) -> bool {
+        self.tick();
+        !self.queue().is_empty() || self.main_ended.get() || self.is_called_off()
     }
 
     /// At a poll: takes in what nobody else has taken, so that it has its turn among those that are
@@ -89,7 +159,7 @@ impl Carrier {
                 self.main_ended.set(true);
                 self.queue().set_aside();
             } else {
-                self.take_own(mate, team);
+                self.take_own_in_time(mate, team);
                 // If all are busy for good, nobody searches.
                 team.take_injected().into_iter().for_each(|job| self.take_job(job));
             }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::convert::{Failure, FromScript, Scope, ScriptType, ToScript, Value};
 use super::error::{Deadlock, Error, NoFunction, ScriptError};
-use super::native::Panicked;
 use super::object::Object;
 use crate::sched::Builder;
 use crate::vm::heap::{Str, object};
@@ -294,6 +293,7 @@ pub(super) unsafe fn execute(
     function: FunctionId,
     words: &[Word],
     runtime: &Builder,
+    spreads: bool,
 ) -> Result<Word, Error> {
     // SAFETY: the caller's promise.
     let machine = || unsafe { core.machine() };
@@ -302,8 +302,8 @@ pub(super) unsafe fn execute(
         return Err(Error::Stopped);
     }
     // SAFETY: the caller's promise.
-    let end = unsafe { core.call(function, words, runtime)? };
-    if let Some(panic) = machine().states.get::<Panicked>().0.take() {
+    let end = unsafe { core.call(function, words, runtime, spreads)? };
+    if let Some(panic) = machine().take_panic() {
         std::panic::resume_unwind(panic);
     }
     match end {

@@ -104,7 +104,10 @@ impl<T: Value + 'static> FromScript for Channel<T> {
             let (rust, script) = (Channel::<T>::describe(), "null".into());
             return Err(Failure::Error(Error::Type { rust, script }));
         }
-        let core = scope.tasks.shared_core().ok_or(Failure::Error(Error::NotRunning))?;
+        // Nobody comes to a machine from outside whose threads run on several carriers.
+        let tasks = Some(scope.tasks).filter(|tasks| !tasks.have_crew());
+        let core =
+            tasks.and_then(|tasks| tasks.shared_core()).ok_or(Failure::Error(Error::NotRunning))?;
         // SAFETY: the word is of the type, and not null.
         let object = unsafe { Object::new(scope.heap, ty, word) };
         Ok(Channel { object, pass: Pass::new(&core), ty: of, marker: PhantomData })

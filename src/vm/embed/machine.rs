@@ -14,14 +14,14 @@ use super::object::Object;
 use super::program::Program;
 use crate::sched;
 use crate::vm::heap::{Config, Heap, object};
-use crate::vm::interp::{Entered, Limits, LoadError, Machine};
+use crate::vm::interp::{Entered, Limits, LinkedNative, LoadError, Machine};
 use crate::vm::library::io::Arguments;
 use crate::vm::library::net::Access;
 use crate::vm::library::{decl, streams::Streams};
 use crate::vm::module::NativeImport;
 use crate::vm::native::{Interrupt, NativeBody, NativeKind};
 use crate::vm::tasks::Core;
-use crate::vm::types::{FunctionId, Type, TypeTable, known};
+use crate::vm::types::{FunctionId, Signature, Type, TypeId, TypeTable, known};
 
 /// The least heap that a machine can work with.
 const LEAST_HEAP: usize = 64 * 1024;
@@ -49,6 +49,7 @@ pub struct Builder {
     network: bool,
     natives: HashMap<String, (Registered, NativeKind)>,
     runtime: sched::Builder,
+    carriers: usize,
 }
 
 impl fmt::Debug for Builder {
@@ -73,6 +74,7 @@ impl Builder {
             network: true,
             natives: HashMap::new(),
             runtime: sched::Builder::new(),
+            carriers: 1,
         }
     }
 
@@ -170,6 +172,46 @@ impl Builder {
         self
     }
 
+    /// On how many carriers the threads of a script run at once, in calls of [`Vm::run`], [`Vm::call`] and
+    /// [`Vm::call_value`]; 1 at first. The runtime that is made for a call has so many; with 2 or more, a
+    /// call within a runtime uses [all that this has](crate::Builder::carriers).
+    ///
+    /// A thread is begun by any carrier, and stays there. The order in which threads run is not determined
+    /// then, and fields that several of them write without a lock may be seen in any order. So there is
+    /// neither a seed nor virtual time. Native functions of the host run at once on several carriers.
+    ///
+    /// One that waits for another thread of the script holds up that thread too, as soon as garbage is to be
+    /// collected: such a function is to be [`blocking`](Builder::blocking).
+    ///
+    /// All the same, one carrier runs a script that has limited [fuel](Builder::fuel), or native functions
+    /// which take or give a [`Channel`](super::Channel), and any script while the host keeps a
+    /// [`Task`](super::Task) or `Channel` of an earlier call.
+    ///
+    /// ```
+    /// use pirn::vm::{Vm, compile};
+    ///
+    /// let program = compile(
+    ///     "import thread;
+    ///      int sum() { int n = 0; for (int i = 1; i <= 1000; i += 1) { n += i; } return n; }
+    ///      int main() {
+    ///          Future<int> one = thread.spawn(sum);
+    ///          Future<int> other = thread.spawn(sum);
+    ///          return one.get() + other.get();
+    ///      }",
+    /// )?;
+    /// assert_eq!(Vm::builder().carriers(2).load(&program)?.run()?, 1_001_000);
+    /// # Ok::<(), pirn::vm::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the number is 0.
+    pub fn carriers(mut self, count: usize) -> Builder {
+        assert!(count > 0, "a script needs a carrier");
+        self.carriers = count;
+        self
+    }
+
     /// Offers a closure as the native function of a qualified name: `now` for one that the root unit
     /// declares, `lib.clock.now` for one of the unit `lib/clock.n`, `lib.clock.Clock.now` for a native
     /// method of a class there, whose first parameter is the object.
@@ -249,7 +291,12 @@ impl Builder {
         machine.states.set(Arguments(self.args));
         machine.states.set(Access(self.network));
         let core = Core::new(machine);
-        let mut vm = Vm { core, runtime: self.runtime, natives: self.natives, main: None };
+        let runtime = match self.carriers {
+            1 => self.runtime,
+            several => self.runtime.carriers(several),
+        };
+        let spreads = self.carriers > 1;
+        let mut vm = Vm { core, runtime, spreads, natives: self.natives, main: None };
         vm.load(program)?;
         Ok(vm)
     }
@@ -262,6 +309,8 @@ pub struct Vm {
     core: Arc<Core>,
     /// Of the runtime that is made for a script which needs one.
     runtime: sched::Builder,
+    /// Whether the threads of a call run on all carriers of its runtime, if they may.
+    spreads: bool,
     natives: HashMap<String, (Registered, NativeKind)>,
     /// Of the program that was loaded last.
     main: Option<FunctionId>,
@@ -308,7 +357,10 @@ impl Vm {
                 }
             };
         // SAFETY: we own the machine, and no call is under way.
-        let machine = unsafe { self.core.machine() };
+        let machine = unsafe {
+            self.core.dissolve_crew()?;
+            self.core.machine()
+        };
         let loaded = machine.load(program.verified(), &mut resolve);
         let index = loaded.map_err(|error| match error {
             LoadError::TooMany(error) => Error::Invalid(error.to_string()),
@@ -428,12 +480,30 @@ impl Vm {
     }
 
     fn execute(&mut self, function: FunctionId, words: &[u64]) -> Result<u64, Error> {
+        let spreads = self.may_spread();
         // SAFETY: we own the machine.
-        let result = unsafe { call::execute(&self.core, function, words, &self.runtime) };
+        let result = unsafe { call::execute(&self.core, function, words, &self.runtime, spreads) };
         let ended = self.end_of_call();
         let word = result?;
         ended?;
         Ok(word)
+    }
+
+    /// Whether the threads of a call may run on several carriers: then nobody comes to the machine from
+    /// outside, as who holds a channel or a task does, and nobody counts fuel.
+    fn may_spread(&self) -> bool {
+        let machine = self.machine();
+        let types = &machine.image.program.types;
+        let has_channel = |native: &LinkedNative| {
+            let Signature { params, result } = &native.signature;
+            matches!(native.body, NativeBody::Closure(_))
+                && (mentions_channel(types, *result)
+                    || params.iter().any(|param| mentions_channel(types, param.ty)))
+        };
+        self.spreads
+            && machine.fuel().is_none()
+            && !self.core.has_passes()
+            && !machine.natives().iter().any(has_channel)
     }
 
     /// Says what remains to be said of a call that is over.
@@ -545,6 +615,15 @@ impl Vm {
             pause_total: stats.pause_total,
             pause_max: stats.pause_max,
         }
+    }
+}
+
+/// Whether values of a type are channels, or containers of them.
+fn mentions_channel(types: &TypeTable, ty: TypeId) -> bool {
+    match *types.get(ty) {
+        Type::Channel(_) => true,
+        Type::Array(of) | Type::List(of) | Type::Dict(_, of) => mentions_channel(types, of),
+        _ => false,
     }
 }
 

@@ -10,6 +10,7 @@ use super::convert::{Failure, FromScript, Scope, ScriptType, ToScript, Value};
 use super::error::Error;
 use crate::coroutine::is_forced;
 use crate::vm::heap::object;
+use crate::vm::interp::Machine;
 use crate::vm::native::{Context, NativeClosure, Outcome, Trap, Word};
 use crate::vm::types::{ExceptionClass, Signature, TypeId, TypeTable};
 
@@ -288,7 +289,7 @@ fn finish<R: Return>(cx: &mut Context<'_>, slot: &Slot<R::Value>) -> Result<Outc
         Some(Ok(Ok(value))) => value,
         Some(Ok(Err(error))) => return Err(trap(cx, error)),
         Some(Err(panic)) => {
-            cx.state::<Panicked>().0.get_or_insert(panic);
+            cx.own_state::<Panicked>().0.get_or_insert(panic);
             return Err(Trap::Stop);
         }
         None => return Err(Trap::exception("the result of a native function was lost")),
@@ -316,12 +317,23 @@ struct Kept(Option<Box<dyn Any + Send>>);
 #[derive(Default)]
 pub(super) struct Panicked(pub(super) Option<Box<dyn Any + Send>>);
 
+impl Machine {
+    /// How a native function of the last call panicked, on whichever carrier.
+    pub(super) fn take_panic(&mut self) -> Option<Box<dyn Any + Send>> {
+        let mut first = None;
+        while let Some(Panicked(panic)) = self.own.take() {
+            first = first.or(panic);
+        }
+        first
+    }
+}
+
 /// Gets the result of a native function and puts it into its place.
 fn run<R: Return>(
     cx: &mut Context<'_>,
     call: impl FnOnce(&mut Context<'_>) -> Result<R, Trap>,
 ) -> Result<Outcome, Trap> {
-    let kept = cx.state::<Kept>().0.take().and_then(|kept| kept.downcast::<R::Value>().ok());
+    let kept = cx.own_state::<Kept>().0.take().and_then(|kept| kept.downcast::<R::Value>().ok());
     let first = kept.is_none();
     let value = match kept {
         Some(value) => *value,
@@ -335,7 +347,7 @@ fn run<R: Return>(
         }
         Err(Failure::HeapFull(full)) => {
             if first {
-                cx.state::<Kept>().0 = Some(Box::new(value));
+                cx.own_state::<Kept>().0 = Some(Box::new(value));
             }
             Err(Trap::HeapFull(full))
         }
@@ -348,13 +360,13 @@ fn run<R: Return>(
 fn guard<R>(cx: &mut Context<'_>, call: impl FnOnce(&mut Context<'_>) -> R) -> Result<R, Trap> {
     let result = catch_unwind(AssertUnwindSafe(|| call(cx)));
     match result {
-        Ok(value) if cx.state::<Panicked>().0.is_none() => Ok(value),
+        Ok(value) if cx.own_state::<Panicked>().0.is_none() => Ok(value),
         // A native function further in panicked: whatever this one made of it, the script ends.
         Ok(_) => Err(Trap::Stop),
         // The native stack that the call stands on is dropped: that is no panic.
         Err(unwind) if is_forced(&*unwind) => resume_unwind(unwind),
         Err(panic) => {
-            cx.state::<Panicked>().0.get_or_insert(panic);
+            cx.own_state::<Panicked>().0.get_or_insert(panic);
             Err(Trap::Stop)
         }
     }

@@ -9,7 +9,6 @@ use super::call::{self, Args};
 use super::convert::FromScript;
 use super::error::{Deadlock, Error};
 use super::machine::Vm;
-use super::native::Panicked;
 use super::object::Object;
 use crate::sched::clock::Instant;
 use crate::vm::interp::{Machine, Started, Stop};
@@ -72,7 +71,7 @@ impl Vm {
             if core.stopped().is_some() {
                 core.machine().interrupt.clear();
             }
-            if let Some(panic) = core.machine().states.get::<Panicked>().0.take() {
+            if let Some(panic) = core.machine().take_panic() {
                 std::panic::resume_unwind(panic);
             }
             result

@@ -120,6 +120,15 @@ impl LocalHeap {
         }
     }
 
+    /// [`enter`](LocalHeap::enter), if it has not. True: now it has.
+    pub fn enter_once(&self) -> bool {
+        let enters = !self.inside.get();
+        if enters {
+            self.enter();
+        }
+        enters
+    }
+
     /// The carrier runs no more, if it has [entered](LocalHeap::enter): it may sleep, or block. References
     /// that it still needs are to be told by others.
     #[inline]

@@ -6,6 +6,8 @@
 //! window on, the words of a caller belong to the callee; below a native function that calls the
 //! script they are its arguments, which stay alive.
 
+use std::ptr::NonNull;
+
 use super::thread::Frames;
 use super::{Machine, Thread};
 use crate::vm::heap::Tracer;
@@ -20,9 +22,12 @@ impl Machine {
     pub(crate) fn collect(&mut self) {
         let current = (!self.thread.is_null()).then(|| (self.pc, self.base_offset()));
         let thread = self.thread;
+        let (number, crew) = (self.number, self.crew());
+        if let Some(crew) = crew {
+            crew.set_running(number, thread);
+        }
         let Machine { heap, image, locals, last_thrown, origin, tasks, .. } = self;
         let mut roots = |tracer: &mut Tracer<'_>| {
-            image.trace(tracer);
             tracer.references(locals);
             tracer.reference(origin.exception);
             if let Some(thrown) = last_thrown {
@@ -36,7 +41,16 @@ impl Machine {
                 }
             }
             tasks.trace(tracer);
-            for parked in tasks.threads().filter(|parked| parked.as_ptr() != thread) {
+            if crew.is_some_and(|crew| !crew.tells_common()) {
+                return;
+            }
+            image.trace(tracer);
+            tasks.trace_common(tracer);
+            let runs = |other: NonNull<Thread>| match crew {
+                Some(crew) => crew.runs(other),
+                None => other.as_ptr() == thread,
+            };
+            for parked in tasks.threads().filter(|&parked| !runs(parked)) {
                 // SAFETY: what is in the table is alive; what does not run is complete in its segment.
                 unsafe {
                     let parked = parked.as_ref();
@@ -48,7 +62,13 @@ impl Machine {
         // SAFETY: the roots are all that the machine reads later, apart from what the host's handles
         // keep, of which the heap knows; they may be told on another thread, as a machine may be sent to one.
         // On a shared heap, `run` has entered.
-        unsafe { heap.collect(&mut roots) };
+        let collected = unsafe { heap.collect(&mut roots) };
+        if let Some(crew) = crew {
+            if collected.is_some() {
+                crew.end_collection();
+            }
+            crew.set_running(number, std::ptr::null_mut());
+        }
         // Values of the host go now that the collection is over; one may be the last to hold another.
         while heap.drop_dead() > 0 {}
     }

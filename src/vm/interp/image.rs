@@ -57,6 +57,17 @@ impl Image {
         tracer.reference(self.emergency);
     }
 
+    /// Takes in the types that natives ask for while a script runs, which on several carriers is too late: a
+    /// promise is made with its future.
+    pub(super) fn foresee_types(&mut self) {
+        let types = &mut self.program.types;
+        for i in self.defined_types..types.len() {
+            if let Type::Promise(of) = *types.get(TypeId(i as u32)) {
+                types.intern(Type::Future(of));
+            }
+        }
+    }
+
     /// Tells the heap of the program's new types.
     pub(super) fn define_types(&mut self, heap: &LocalHeap) {
         let types = &self.program.types;

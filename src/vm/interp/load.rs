@@ -11,6 +11,7 @@ use crate::vm::heap::{self, HeapFull, LocalHeap};
 use crate::vm::link::{TooMany, TypeIndex};
 use crate::vm::module::NativeImport;
 use crate::vm::native::{NativeBody, NativeKind, States};
+use crate::vm::tasks::common::Common;
 use crate::vm::types::{ClassId, ExceptionClass, Type, TypeTable};
 use crate::vm::verify::Verified;
 
@@ -88,6 +89,7 @@ impl Machine {
             halt: Halt::Yielded,
             granted: 0,
             fuel: limits.fuel.unwrap_or(super::UNLIMITED),
+            simple: limits.fuel.is_none(),
             #[cfg(test)]
             others_wait: false,
             tasks: Default::default(),
@@ -99,6 +101,9 @@ impl Machine {
             natives: std::ptr::null(),
             instances: std::ptr::null(),
             shared: false,
+            crew: None,
+            number: 0,
+            own: States::default(),
             locals: Vec::new(),
             stopped: None,
             stack_floor: 0,
@@ -106,7 +111,7 @@ impl Machine {
             buffer: String::new(),
             last_thrown: None,
             origin: Default::default(),
-            states: States::default(),
+            states: Common::default(),
             interrupt: Arc::default(),
         });
         machine.take_tables();
@@ -145,6 +150,7 @@ impl Machine {
     fn follow_program(&mut self, resolve: &mut Resolve<'_>) -> Result<(), LoadError> {
         let Machine { image, heap, .. } = self;
         let image = Arc::get_mut(image).expect(ALONE);
+        image.foresee_types();
         image.define_types(heap);
         for i in image.natives.len()..image.program.natives.len() {
             let import = &image.program.natives[i];

@@ -75,6 +75,8 @@ use super::heap::LocalHeap;
 use super::native::{Interrupt, States, Word};
 use super::op::Code;
 use super::tasks::Tasks;
+use super::tasks::common::Common;
+use super::tasks::crew::{Crew, Held};
 use super::types::FunctionId;
 use crate::coroutine::Suspender;
 use crate::task;
@@ -170,6 +172,8 @@ pub(crate) struct Machine {
     instances: *const Instance,
     /// Whether other carriers run on the heap.
     shared: bool,
+    /// The carriers on which the threads of the present call run, if these are several.
+    crew: Option<NonNull<Crew>>,
     words: *const Word,
     texts: *const Word,
     switches: *const SwitchTable,
@@ -189,6 +193,8 @@ pub(crate) struct Machine {
     granted: u64,
     /// Back-edges and calls until the end; `UNLIMITED` for no end.
     fuel: u64,
+    /// There is no limit, and no crew: nothing to be seen to between two threads.
+    simple: bool,
     /// As if somebody else could always run.
     #[cfg(test)]
     pub(crate) others_wait: bool,
@@ -215,7 +221,12 @@ pub(crate) struct Machine {
     last_thrown: Option<Thrown>,
     /// Where the last exception with a handler came from.
     origin: throw::Origin,
-    pub(crate) states: States,
+    /// What natives keep, for all machines of a call.
+    pub(crate) states: Common<States>,
+    /// What they keep for this machine.
+    pub(crate) own: States,
+    /// Which carrier of the crew it is.
+    number: usize,
     pub(crate) interrupt: Arc<Interrupt>,
 }
 
@@ -274,6 +285,7 @@ impl Machine {
     /// Sets or lifts the limit.
     pub(crate) fn set_fuel(&mut self, fuel: Option<u64>) {
         self.fuel = fuel.unwrap_or(UNLIMITED);
+        self.simplify();
     }
 
     /// Runs a thread, from where it stands, with a new slice.
@@ -317,17 +329,17 @@ impl Machine {
             self.last_thrown = None;
         }
         self.shared = self.heap.is_shared();
-        if self.shared {
-            self.heap.enter();
-        }
+        // A turn of a crew has entered already.
+        let entered = self.shared && self.heap.enter_once();
         self.begin_slice();
         self.enter_thread();
-        let abandon = Abandon(self);
+        let has_crew = self.crew.is_some();
+        let abandon = Abandon(self, entered);
         // SAFETY: `self` is not used before the run has ended. The thread stands between two
         // instructions of verified code: `start` put it there, or the run before left it so.
         unsafe {
             (*thread).begun = true;
-            let ready = (*thread).is_ready();
+            let ready = !has_crew && (*thread).is_ready();
             let step = if ready { Step::Continue } else { (*abandon.0).go_on() };
             if step == Step::Continue {
                 dispatch::run(abandon.0);
@@ -338,7 +350,9 @@ impl Machine {
         self.thread = std::ptr::null_mut();
         self.origin.exception = 0;
         self.end_slice();
-        self.heap.leave();
+        if entered {
+            self.heap.leave();
+        }
         self.halt
     }
 
@@ -387,7 +401,8 @@ impl Machine {
     /// the run.
     fn end_task(&mut self) -> Step {
         self.end_slice();
-        let goes_on = self.fuel != 0 && !self.interrupt.stop_requested();
+        let goes_on = (self.simple || self.fuel != 0 && !self.is_to_end())
+            && !self.interrupt.stop_requested();
         // SAFETY: it runs as a task, and is not the last one.
         match unsafe { self.end_and_pass_on(goes_on) } {
             Some(next) => self.enter_other(next.as_ptr()),
@@ -397,19 +412,42 @@ impl Machine {
 
     #[inline(always)]
     fn next_thread(&mut self, parks: bool) -> Option<NonNull<Thread>> {
+        let can = match self.simple {
+            true => self.can_pass_on(parks),
+            false => self.can_pass_on_slowly(parks),
+        };
+        if can { self.tasks.pass_on(parks) } else { None }
+    }
+
+    /// Whether the run may go on with another thread, if there is one.
+    #[inline(always)]
+    fn can_pass_on(&mut self, parks: bool) -> bool {
         // SAFETY: the current thread is borrowed by `run`.
         let thread = unsafe { &*self.thread };
-        if self.fuel != UNLIMITED {
-            self.end_slice();
-        }
         // A thread with native functions in the middle of it leaves them on a stack; deadlines are
         // looked at between two runs, and what else ends them.
-        let can = self.suspender.is_null()
+        self.suspender.is_null()
             && thread.middle.is_none()
             && !(parks && thread.wait.has_deadline())
-            && self.fuel != 0
-            && !self.interrupt.stop_requested();
-        if can { self.tasks.pass_on(parks) } else { None }
+            && !self.interrupt.stop_requested()
+    }
+
+    /// [`can_pass_on`](Self::can_pass_on), where fuel is limited, or others may be about to end the wait.
+    #[inline(never)]
+    fn can_pass_on_slowly(&mut self, parks: bool) -> bool {
+        self.end_slice();
+        // SAFETY: as there; with a crew, its wait is looked at under the lock.
+        unsafe {
+            self.fuel != 0
+                && self.suspender.is_null()
+                && (*self.thread).middle.is_none()
+                && !self.interrupt.stop_requested()
+                && !self.is_to_end()
+                && !(parks && {
+                    let _held = self.hold();
+                    (*self.thread).wait.has_deadline()
+                })
+        }
     }
 
     /// Ends the run of the current thread and begins that of another, which is a task as well and does
@@ -463,6 +501,66 @@ impl Machine {
         if let Some(window) = thread.window_mut() {
             std::mem::swap(&mut self.locals, &mut window.locals);
         }
+    }
+
+    // The crew.
+
+    /// A machine for another carrier of the same call.
+    ///
+    /// # Safety
+    ///
+    /// This one outlives it; its table and states are used by one of them at a time.
+    pub(crate) unsafe fn beside(&self) -> Box<Machine> {
+        let heap = self.heap.heap().local();
+        let mut machine = Machine::of_image(heap, self.limits, self.image.clone());
+        // SAFETY: the contract.
+        unsafe {
+            machine.tasks = self.tasks.beside();
+            machine.states = self.states.share();
+        }
+        machine.interrupt = self.interrupt.clone();
+        machine.set_fuel(self.fuel());
+        machine
+    }
+
+    /// The machine is that of the carrier with this number, until it [leaves](Self::leave_crew).
+    ///
+    /// # Safety
+    ///
+    /// The crew is alive while the machine is used.
+    pub(crate) unsafe fn join_crew(&mut self, crew: NonNull<Crew>, number: usize) {
+        (self.crew, self.number) = (Some(crew), number);
+        self.simplify();
+    }
+
+    pub(crate) fn leave_crew(&mut self) {
+        self.crew = None;
+        self.simplify();
+    }
+
+    fn simplify(&mut self) {
+        self.simple = self.crew.is_none() && self.fuel == UNLIMITED;
+    }
+
+    pub(crate) fn crew<'a>(&self) -> Option<&'a Crew> {
+        // SAFETY: as in `hold`.
+        self.crew.map(|crew| unsafe { crew.as_ref() })
+    }
+
+    pub(crate) fn has_crew(&self) -> bool {
+        self.crew.is_some()
+    }
+
+    /// Takes the lock of the crew, if there is one and the machine does not have it already.
+    #[inline(always)]
+    pub(crate) fn hold<'a>(&self) -> Option<Held<'a>> {
+        // SAFETY: alive while the machine is used, and so for the guards in it.
+        self.crew.and_then(|crew| unsafe { crew.as_ref() }.lock(self.number))
+    }
+
+    /// Whether the function has ended that the host called, on another carrier.
+    fn is_to_end(&self) -> bool {
+        self.crew.is_some() && self.tasks.is_ending()
     }
 
     /// Whether a thread runs: then a native function does, or asks.
@@ -581,7 +679,7 @@ impl Machine {
 }
 
 /// Lets go of the thread where the panic of a native function passes through a run.
-struct Abandon(*mut Machine);
+struct Abandon(*mut Machine, bool);
 
 impl Drop for Abandon {
     fn drop(&mut self) {
@@ -591,7 +689,9 @@ impl Drop for Abandon {
         machine.locals.clear();
         machine.suspender = std::ptr::null();
         machine.tasks.set_context(None);
-        machine.heap.leave();
+        if self.1 {
+            machine.heap.leave();
+        }
     }
 }
 
@@ -611,7 +711,7 @@ fn tick(machine: &mut Machine) -> Step {
     if machine.heap.wants_collection() {
         machine.collect();
     }
-    if machine.others_can_run() {
+    if machine.others_can_run() || machine.is_to_end() {
         return machine.leave(Halt::Yielded);
     }
     machine.bound_depth();
@@ -629,7 +729,8 @@ fn finished(machine: &mut Machine) -> Step {
     if thread.is_task()
         && thread.middle.is_none()
         && machine.suspender.is_null()
-        && machine.tasks.live > 1
+        // With a crew, the turn keeps the machine.
+        && (machine.crew.is_some() || machine.tasks.table.live > 1)
     {
         return machine.end_task();
     }

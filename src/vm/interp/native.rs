@@ -19,6 +19,7 @@ use crate::context::stack_pointer;
 use crate::coroutine::{self, Coroutine, CoroutineState, Suspender};
 use crate::stack::bounds_at;
 use crate::vm::heap::HeapFull;
+use crate::vm::library::decl;
 use crate::vm::module::NativeImport;
 use crate::vm::native::{Context, NativeBody, NativeKind, Outcome, Trap, Word};
 use crate::vm::tasks::select::Select;
@@ -43,6 +44,9 @@ pub(crate) struct LinkedNative {
     pub(crate) signature: Signature,
     /// Words of the call's window: arguments, or result and outs.
     pub(crate) window: usize,
+    /// It touches nothing but its arguments, and objects that guard themselves: it runs on several
+    /// carriers at once.
+    pub(crate) runs_beside: bool,
 }
 
 impl LinkedNative {
@@ -50,7 +54,15 @@ impl LinkedNative {
         let signature = import.signature.clone();
         let outs = signature.params.iter().filter(|param| param.out).count();
         let window = signature.params.len().max(1 + outs);
-        LinkedNative { body, kind, signature, window }
+        let runs_beside = match kind {
+            NativeKind::Plain => {
+                matches!(body, NativeBody::Closure(_)) || decl::touches_arguments_only(&import.name)
+            }
+            // It waits.
+            NativeKind::Blocking => false,
+            NativeKind::Reentrant | NativeKind::GivesWay => true,
+        };
+        LinkedNative { body, kind, signature, window, runs_beside }
     }
 }
 
@@ -88,7 +100,7 @@ fn collect_and_call(machine: &mut Machine) -> Step {
 // the others.
 #[inline(always)]
 fn call_by_kind(machine: &mut Machine) -> Step {
-    // SAFETY: as in `invoke`.
+    // SAFETY: as in `invoke_here`.
     let native = unsafe { &*machine.natives.add(machine.code().x() as usize) };
     match native.kind {
         NativeKind::GivesWay if machine.tasks.is_task() => {
@@ -130,6 +142,23 @@ fn finish(machine: &mut Machine, result: Result<Outcome, Trap>) -> Step {
 
 #[inline(always)]
 fn invoke(machine: &mut Machine) -> Result<Outcome, Trap> {
+    match machine.has_crew() {
+        false => invoke_here(machine),
+        true => invoke_in_crew(machine),
+    }
+}
+
+/// [`invoke`], on one of several carriers.
+#[inline(never)]
+fn invoke_in_crew(machine: &mut Machine) -> Result<Outcome, Trap> {
+    // SAFETY: as in `invoke_here`.
+    let native = unsafe { &*machine.natives.add(machine.code().x() as usize) };
+    let _held = if native.runs_beside { None } else { machine.hold() };
+    invoke_here(machine)
+}
+
+#[inline(always)]
+fn invoke_here(machine: &mut Machine) -> Result<Outcome, Trap> {
     let code = machine.code();
     let index = code.x() as usize;
     let locals = machine.locals.len();
@@ -245,6 +274,9 @@ impl Machine {
     /// not go on, or waits again.
     #[inline]
     pub(super) fn go_on(&mut self) -> Step {
+        if self.crew.is_some() {
+            return self.go_on_from_wait();
+        }
         let thread = self.current();
         if thread.is_ready() {
             return Step::Continue;
@@ -268,7 +300,7 @@ impl Machine {
             // SAFETY: the thread runs, and the machine is not used by `self` any more.
             return unsafe { Machine::resume_window(self, window) };
         }
-        match self.current().look() {
+        match self.look_at_wait() {
             GoOn::Run => Step::Continue,
             GoOn::Give(word) => {
                 let a = self.code().a();
@@ -277,12 +309,12 @@ impl Machine {
             }
             GoOn::Selected(arm, received) => {
                 let a = self.code().a();
+                let _held = self.hold();
                 // SAFETY: the thread stands at the call that waits, whose receiver is the `Select`.
                 unsafe { Select::from_word(self.register(a)) }.end(arm, received);
                 self.set_register(a, arm as Word);
                 self.advance()
             }
-            GoOn::Wait if self.job_is_done() => Step::Continue,
             GoOn::Wait => self.leave(Halt::Parked),
             GoOn::Closed(what) => {
                 let message = format!("cannot wait {}: it was closed", what.purpose());
@@ -297,6 +329,15 @@ impl Machine {
                 self.tasks.forget_job(place);
                 self.raise(ExceptionClass::Cancelled, "the task was cancelled")
             }
+        }
+    }
+
+    /// How the thread's wait stands; ends it unless it goes on.
+    fn look_at_wait(&mut self) -> GoOn {
+        let _held = self.hold();
+        match self.current().look() {
+            GoOn::Wait if self.job_is_done() => GoOn::Run,
+            go_on => go_on,
         }
     }
 

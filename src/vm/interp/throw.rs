@@ -97,9 +97,12 @@ impl Machine {
             _ => {
                 // SAFETY: the caller throws an exception that lives.
                 let mut backtrace = unsafe { self.kept_backtrace(exception) };
-                if let Some(before) = self.tasks.origin(exception) {
+                let held = self.hold();
+                let before = self.tasks.origin(exception).map(<[String]>::to_vec);
+                drop(held);
+                if let Some(before) = before {
                     // It ended another task first.
-                    backtrace = before.to_vec();
+                    backtrace = before;
                     backtrace.push(format!("task {}, which asked for the outcome", self.task_id()));
                     backtrace.extend(self.backtrace());
                 } else if backtrace.is_empty() {
@@ -203,6 +206,8 @@ impl Machine {
         {
             return exception;
         }
+        // The limit is changed by one at a time.
+        let _held = self.hold();
         let heap = self.heap.heap();
         let limit = heap.limit();
         heap.set_limit(limit.saturating_add(RESERVE));

@@ -27,6 +27,17 @@ pub fn is_behind_script(name: &str) -> bool {
     })
 }
 
+/// Whether a function, by its qualified name, touches nothing but its arguments and objects that guard
+/// themselves: nothing that the machine keeps, and no queue of threads.
+pub fn touches_arguments_only(name: &str) -> bool {
+    const KEEP_STATE: [&str; 3] = ["random", "randomi", "srand"];
+    name.rsplit_once('.').is_some_and(|(home, name)| match home {
+        "Array" | "List" | "Dict" | "string" => true,
+        "math" => !KEEP_STATE.contains(&name),
+        _ => false,
+    })
+}
+
 /// A native function.
 #[derive(Debug)]
 pub struct Native {

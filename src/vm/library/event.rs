@@ -32,11 +32,11 @@ pub fn busy(cx: &mut Context<'_>) -> Native {
 /// The loop that belongs to the present call of the host: the given one, if there was none.
 pub fn default_loop(cx: &mut Context<'_>) -> Native {
     let given = cx.word(0);
-    let tasks = &mut cx.machine().tasks;
-    if tasks.event_loop == 0 {
-        tasks.event_loop = given;
+    let table = &mut *cx.machine().tasks.table;
+    if table.event_loop == 0 {
+        table.event_loop = given;
     }
-    let word = tasks.event_loop;
+    let word = table.event_loop;
     cx.set_word(word);
     Ok(Outcome::Done)
 }

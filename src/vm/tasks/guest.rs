@@ -123,6 +123,11 @@ impl Entrance {
         drop((place, handle));
     }
 
+    /// Whether the host holds something by which other OS threads come to the machine.
+    pub(super) fn is_exported(&self) -> bool {
+        self.gate().exported > 0
+    }
+
     /// The host gets something by which other OS threads may come.
     fn export(&self) {
         let gate = &mut *self.gate();
@@ -171,6 +176,11 @@ impl Entrance {
 }
 
 impl Core {
+    /// Whether guests may come.
+    pub(crate) fn has_passes(&self) -> bool {
+        self.entrance.is_exported()
+    }
+
     /// How the caller gets to the machine.
     ///
     /// # Errors

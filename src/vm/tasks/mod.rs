@@ -2,6 +2,7 @@
 //!
 //! | file | owns |
 //! |---|---|
+//! | `crew`, `common` | the machines of a call on several carriers |
 //! | `core` | the machine as its tasks share it, and a call of the host from begin to end |
 //! | `task` | a thread of the machine as a [`Resumable`](crate::task::Resumable) |
 //! | `table` | the threads of a machine, what they are called, how they ended |
@@ -21,7 +22,7 @@
 //! runtime, one is made for this call. So a sequential program never meets the scheduler.
 //!
 //! The tasks of a machine run on one carrier, one at a time, and each has the machine for as long as
-//! it is resumed. The scheduler knows none of this: to it they are resumables.
+//! it is resumed; or on several, each of which has a [machine](crew). The scheduler knows none of this: to it they are resumables.
 //!
 //! # Waiting
 //!
@@ -31,11 +32,13 @@
 //! makes the call again. What the queues hold are not records of [`sync`](crate::sync), but nodes in
 //! the threads themselves, for three reasons: what is handed over are words that the collector must
 //! see, in a queue as well as in a frame; a waiting thread has a few hundred bytes for everything;
-//! and the machine belongs to whoever runs, so no lock is needed. All waking is by the one parking
+//! and the machine belongs to whoever runs, so no lock is needed but that of a crew. All waking is by the one parking
 //! primitive: a node's thread is unparked, its timer is the task's timer.
 
 pub(crate) mod channel;
+pub(crate) mod common;
 pub(crate) mod core;
+pub(crate) mod crew;
 pub(crate) mod future;
 pub(crate) mod guest;
 pub(crate) mod lock;

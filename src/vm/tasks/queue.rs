@@ -12,7 +12,8 @@
 //!              └──────────────── previous ───────────────────►┘
 //! ```
 //!
-//! All of it belongs to the machine: who touches a queue has the machine, so there are no locks. A
+//! All of it belongs to the machine: who touches a queue has the machine, or else the lock of the
+//! [crew](super::crew), so there are no locks here. A
 //! notifier takes a node out, says in it how the wait ended, and wakes the thread; what it hands over
 //! lies in the node until the thread goes on. A timeout or a cancellation finds the node still queued.
 //! So exactly one of them ends a [wait](super::wait).

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Poll;
 
+use super::common::Common;
 use super::core::Core;
 use super::future::{self, Future};
 use super::wait::{GuestWait, State, Timeout, What};
@@ -41,20 +42,32 @@ pub(crate) struct Failure {
     pub(crate) thrown: Thrown,
 }
 
-/// What a machine knows of its tasks.
+/// The threads of a call, and what belongs to all of them: the same for all machines of the call.
 #[derive(Debug, Default)]
-pub(crate) struct Tasks {
+pub(crate) struct Table {
     threads: Vec<Option<NonNull<Thread>>>,
     free: Vec<u32>,
     /// How many there are.
     pub(crate) live: usize,
     next_id: u32,
-    /// Bytes of tasks that the heap has not been told of yet, or too many.
-    owed: isize,
     /// Ended by exceptions that nobody has observed, by id.
     failures: BTreeMap<u32, Failure>,
     /// The last failure that somebody observed: where the exception came from, should it go on.
     observed: Option<Thrown>,
+    /// The loop of the package `event` that belongs to the present call; 0 until it is asked for.
+    pub(crate) event_loop: Word,
+    /// What the function has given that the host called, until the next call: a reference, or 0.
+    result: Word,
+    /// Keeps the core alive while there are tasks: a call of the host may be unwound before they are gone.
+    keeper: Option<Arc<Core>>,
+}
+
+/// What a machine knows of its tasks.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    pub(crate) table: Common<Table>,
+    /// Bytes of tasks that the heap has not been told of yet, or too many.
+    owed: isize,
     /// Fibers of the host that wait in queues of the machine.
     pub(super) guests: Vec<NonNull<GuestWait>>,
     /// What threads have left to the pool, by their places.
@@ -65,10 +78,6 @@ pub(crate) struct Tasks {
     context: Option<NonNull<Context<'static>>>,
     /// Whose tasks these are; set before there are any.
     core: Option<NonNull<Core>>,
-    /// The loop of the package `event` that belongs to the present call; 0 until it is asked for.
-    pub(crate) event_loop: Word,
-    /// Keeps that alive while there are tasks: a call of the host may be unwound before they are gone.
-    keeper: Option<Arc<Core>>,
 }
 
 // SAFETY: the pointers are to threads, contexts and the core of this machine's tasks, which are used
@@ -79,22 +88,23 @@ impl Tasks {
     /// Takes a thread in, which becomes a task. Returns its id, which is the next one, and its place.
     #[inline]
     pub(super) fn add(&mut self, thread: &mut Thread) -> (u32, u32) {
-        let id = self.next_id;
-        self.next_id += 1;
-        if self.live == 0 {
-            self.keeper = self.shared_core();
+        if self.table.live == 0 {
+            self.table.keeper = self.shared_core();
         }
-        self.live += 1;
+        let table = &mut *self.table;
+        let id = table.next_id;
+        table.next_id += 1;
+        table.live += 1;
         let entry = Some(NonNull::from(&mut *thread));
-        let place = match self.free.pop() {
+        let place = match table.free.pop() {
             Some(place) => {
-                self.threads[place as usize] = entry;
+                table.threads[place as usize] = entry;
                 place
             }
             None => {
-                assert!(self.threads.len() < future::MOST_PLACES, "too many tasks");
-                self.threads.push(entry);
-                (self.threads.len() - 1) as u32
+                assert!(table.threads.len() < future::MOST_PLACES, "too many tasks");
+                table.threads.push(entry);
+                (table.threads.len() - 1) as u32
             }
         };
         (id, place)
@@ -111,10 +121,11 @@ impl Tasks {
             self.jobs.remove(&place);
         }
         debug_assert_eq!(self.at(place as usize), Some(NonNull::from(&mut *thread)));
-        self.threads[place as usize] = None;
-        self.free.push(place);
-        self.live -= 1;
-        if self.live == 0 { self.keeper.take() } else { None }
+        let table = &mut *self.table;
+        table.threads[place as usize] = None;
+        table.free.push(place);
+        table.live -= 1;
+        if table.live == 0 { table.keeper.take() } else { None }
     }
 
     /// Bytes that tasks take or have given back, for the heap, which is told of them in portions.
@@ -123,6 +134,11 @@ impl Tasks {
         if self.owed.unsigned_abs() >= PORTION {
             heap.account(std::mem::take(&mut self.owed));
         }
+    }
+
+    /// Takes over what another machine owes.
+    pub(super) fn take_debt(&mut self, other: &mut Tasks) {
+        self.owed += std::mem::take(&mut other.owed);
     }
 
     /// Fails if a task would pass the limit of the heap.
@@ -136,18 +152,36 @@ impl Tasks {
 
     /// The next call of the host counts its tasks from 0.
     pub(super) fn begin(&mut self, core: NonNull<Core>) {
-        debug_assert_eq!(self.live, 0);
         self.core = Some(core);
-        self.next_id = 0;
-        self.event_loop = 0;
-        self.threads.clear();
-        self.free.clear();
-        self.observed = None;
+        let table = &mut *self.table;
+        debug_assert_eq!(table.live, 0);
+        table.next_id = 0;
+        table.event_loop = 0;
+        table.result = 0;
+        table.observed = None;
+        table.threads.clear();
+        table.free.clear();
     }
 
     /// There is no task of a function that the host called: the others count from 1.
     pub(super) fn skip_main(&mut self) {
-        self.next_id = 1;
+        self.table.next_id = 1;
+    }
+
+    /// Those of another machine of the same call.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Common::share`].
+    pub(crate) unsafe fn beside(&self) -> Tasks {
+        // SAFETY: the contract.
+        let table = unsafe { self.table.share() };
+        Tasks { table, core: self.core, ..Tasks::default() }
+    }
+
+    /// Keeps what the function gives that the host called.
+    pub(super) fn keep_result(&mut self, reference: Word) {
+        self.table.result = reference;
     }
 
     /// What the tasks share; `None` before the first call.
@@ -172,12 +206,24 @@ impl Tasks {
 
     /// The threads, in no order.
     pub(crate) fn threads(&self) -> impl Iterator<Item = NonNull<Thread>> + '_ {
-        self.threads.iter().flatten().copied()
+        self.table.threads.iter().flatten().copied()
     }
 
     /// The thread at a place.
     pub(super) fn at(&self, place: usize) -> Option<NonNull<Thread>> {
-        self.threads.get(place).copied().flatten()
+        self.table.threads.get(place).copied().flatten()
+    }
+
+    /// Whether they run on several carriers.
+    pub(crate) fn have_crew(&self) -> bool {
+        // SAFETY: by a task, or while there are none.
+        self.core.is_some_and(|core| unsafe { core.as_ref().crew() }.is_some())
+    }
+
+    /// Whether the function has ended that the host called.
+    pub(crate) fn is_ending(&self) -> bool {
+        // SAFETY: with a crew, which asks, the turn keeps the core.
+        self.core.is_some_and(|core| unsafe { core.as_ref() }.is_ending())
     }
 
     /// A task is resumed, or gives the machine back.
@@ -248,6 +294,8 @@ impl Tasks {
     pub(crate) fn others_can_run(&self) -> bool {
         match self.context {
             // SAFETY: the context is that of the resume which is under way.
+            Some(context) if self.have_crew() => unsafe { context.as_ref() }.others_are_queued(),
+            // SAFETY: as above.
             Some(context) => unsafe { context.as_ref() }.should_yield(),
             None => Carrier::current().is_some_and(Carrier::others_can_run),
         }
@@ -256,7 +304,7 @@ impl Tasks {
     /// A task has failed, and its future holds the exception.
     pub(super) fn note_failure(&mut self, future: Future, thrown: Thrown) {
         let id = future.id();
-        self.failures.insert(id, Failure { id, future: future.word(), thrown });
+        self.table.failures.insert(id, Failure { id, future: future.word(), thrown });
     }
 
     /// Somebody observes how a future ended.
@@ -265,32 +313,37 @@ impl Tasks {
             return;
         }
         future.see();
-        if let Some(failure) = self.failures.remove(&future.id()) {
-            self.observed = Some(failure.thrown);
+        if let Some(failure) = self.table.failures.remove(&future.id()) {
+            self.table.observed = Some(failure.thrown);
         }
     }
 
     /// Where an exception came from that passed from one task to another.
     pub(crate) fn origin(&self, exception: Word) -> Option<&[String]> {
-        let observed = self.observed.as_ref()?;
+        let observed = self.table.observed.as_ref()?;
         (observed.exception == exception).then_some(&observed.backtrace)
     }
 
     /// What nobody has observed, by id.
     pub(super) fn take_failures(&mut self) -> Vec<Failure> {
-        std::mem::take(&mut self.failures).into_values().collect()
+        std::mem::take(&mut self.table.failures).into_values().collect()
     }
 
-    /// Tells the references that are kept here; the threads are the interpreter's to tell.
-    pub(crate) fn trace(&self, tracer: &mut Tracer<'_>) {
-        tracer.reference(self.event_loop);
-        for failure in self.failures.values() {
+    /// Tells the references in what all machines of the call have; the threads are the interpreter's to tell.
+    pub(crate) fn trace_common(&self, tracer: &mut Tracer<'_>) {
+        tracer.reference(self.table.event_loop);
+        tracer.reference(self.table.result);
+        for failure in self.table.failures.values() {
             tracer.reference(failure.future);
             tracer.reference(failure.thrown.exception);
         }
-        if let Some(observed) = &self.observed {
+        if let Some(observed) = &self.table.observed {
             tracer.reference(observed.exception);
         }
+    }
+
+    /// Tells the references of the machine's guests.
+    pub(crate) fn trace(&self, tracer: &mut Tracer<'_>) {
         for guest in &self.guests {
             // SAFETY: a guest takes itself out before it goes.
             unsafe { guest.as_ref() }.wait.trace(tracer);

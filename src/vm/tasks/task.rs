@@ -6,11 +6,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::core::Core;
+use super::crew::Turn;
 use super::future::Future;
 use super::table::TASK;
 use super::{Tasks, Wait};
+use crate::sched::clock::Instant;
 use crate::sched::resumable::Relay;
-use crate::sched::spawn::{spawn_detached, spawn_relaying};
+use crate::sched::spawn::{spawn_detached, spawn_movable, spawn_relaying};
 use crate::sched::wakeup::Wakeup;
 use crate::task::{Context, Resumable, Step};
 use crate::thread::JoinHandle;
@@ -32,7 +34,9 @@ pub(super) fn spawn_main(core: &Arc<Core>, thread: Thread) -> JoinHandle<()> {
     let task = ScriptTask { core: NonNull::from(&**core), thread };
     let enlist = |task: &mut ScriptTask| {
         // SAFETY: on behalf of the first task.
-        task.enlist(unsafe { core.machine() });
+        let machine = unsafe { core.machine() };
+        let _held = machine.hold();
+        task.enlist(machine);
     };
     let handle = spawn_relaying(Location::caller(), task, enlist).expect("within a runtime");
     // SAFETY: as above. A wish to stop ends this one, whatever it waits for.
@@ -46,11 +50,22 @@ impl Machine {
     pub(crate) fn spawn(&mut self, begin: Begin, future: Future, references: bool) {
         let thread = Thread::new(begin, future.word(), references);
         let task = ScriptTask { core: self.tasks.core_of_tasks(), thread };
+        let crew = self.crew();
         let enlist = |task: &mut ScriptTask| {
             let (id, place) = task.enlist(self);
             future.belong(id, place);
         };
-        spawn_detached(Location::caller(), task, enlist).expect("tasks run on a carrier");
+        let spawned = match crew {
+            // SAFETY: a thread that has not begun uses no machine yet: it gets that of the carrier which
+            // begins, or drops it; its future and its arguments are roots by the table.
+            Some(crew) => unsafe {
+                // It may be a carrier of another runtime, which a native function has made.
+                crew.number_here();
+                spawn_movable(Location::caller(), task, enlist)
+            },
+            None => spawn_detached(Location::caller(), task, enlist),
+        };
+        spawned.expect("tasks run on a carrier");
     }
 
     /// Cancels the task of a future. False: it has ended, or there is none.
@@ -59,9 +74,10 @@ impl Machine {
             return false;
         };
         // SAFETY: what is in the table is alive, in its task; it may be the running one, of which only
-        // the wait is touched. We are on its carrier: by a task, or by the host between their turns.
+        // the wait is touched. We are on its carrier: by a task, or by the host between their turns; or,
+        // with a crew, have the lock, as a native function does.
         unsafe {
-            Wait::cancel(&raw mut (*thread.as_ptr()).wait);
+            Wait::cancel(&raw mut (*thread.as_ptr()).wait, self.has_crew());
         }
         true
     }
@@ -101,12 +117,18 @@ impl ScriptTask {
         // SAFETY: the contract; the core is alive while this task is in the table, and then kept.
         let (core, thread) = unsafe { ((*this).core.as_ref(), &mut (*this).thread) };
         // SAFETY: by a task.
-        let machine = unsafe { core.machine() };
+        let (machine, held) = unsafe { core.machine_held() };
         // Dropped when all else is done.
         let _kept = remove(machine, thread);
         match thread.future() {
             None => {
                 machine.interrupt.set_wakeup(None);
+                // Others may go on meanwhile, and collect.
+                machine.tasks.keep_result(match &exit {
+                    Exit::Done(word) if thread.gives_reference => *word,
+                    Exit::Thrown(thrown) => thrown.exception,
+                    _ => 0,
+                });
                 core.set_outcome(exit);
                 // Those that could run, and come before the host learns of it, do not go on.
                 core.begin_to_end();
@@ -118,6 +140,7 @@ impl ScriptTask {
                 _ => unreachable!("a task that has ended does not go on"),
             },
         }
+        drop(held);
         machine.recycle(thread);
         thread.clear();
         Step::Done(())
@@ -156,6 +179,13 @@ impl Resumable for ScriptTask {
 unsafe impl Relay for ScriptTask {
     #[inline(always)]
     unsafe fn relay(this: *mut Self, cx: &mut Context<'_>) -> Step<()> {
+        // SAFETY: the contract; the core is alive while this task is in the table.
+        if let Some(crew) = unsafe { (*this).core.as_ref().crew() } {
+            // SAFETY: as above.
+            let turn = unsafe { Turn::begin((*this).core, crew) };
+            // SAFETY: the contract is passed on.
+            return unsafe { ScriptTask::relay_in_crew(this, cx, &turn) };
+        }
         // SAFETY: the contract.
         let (machine, thread) = match unsafe { ScriptTask::begin(this) } {
             Ok(begun) => begun,
@@ -169,6 +199,41 @@ unsafe impl Relay for ScriptTask {
 }
 
 impl ScriptTask {
+    /// [`relay`](Relay::relay), on one of several carriers.
+    ///
+    /// # Safety
+    ///
+    /// As there; the turn is this one.
+    #[inline(never)]
+    unsafe fn relay_in_crew(this: *mut Self, cx: &mut Context<'_>, turn: &Turn) -> Step<()> {
+        // SAFETY: the contract; others change the wait under the lock.
+        let is_cancelled = unsafe {
+            let _held = turn.lock();
+            !(*this).thread.begun && (*this).thread.wait.is_cancelled()
+        };
+        // SAFETY: as in `relay`; the turn keeps core and machine.
+        unsafe {
+            let (machine, thread) = match ScriptTask::begin_if(this, is_cancelled) {
+                Ok(begun) => begun,
+                Err(step) => return step,
+            };
+            debug_assert_eq!(machine, turn.machine());
+            let halt = (*machine.as_ptr()).resume(thread, cx);
+            let this = cx.resumable::<ScriptTask>().as_ptr();
+            let held = turn.lock();
+            let deadline = match halt {
+                Halt::Parked => (*this).thread.wait.deadline(),
+                _ => Instant::FAR_FUTURE,
+            };
+            drop(held);
+            if halt == Halt::Yielded {
+                // Those that it has spawned are among the others that have their turn first.
+                cx.take_offered();
+            }
+            ScriptTask::halted_until(this, halt, deadline, cx)
+        }
+    }
+
     /// The machine and the thread, if it is to run.
     ///
     /// # Safety
@@ -176,24 +241,40 @@ impl ScriptTask {
     /// The task has not ended, and no reference to it is used.
     #[inline(always)]
     unsafe fn begin(this: *mut ScriptTask) -> Result<(NonNull<Machine>, *mut Thread), Step<()>> {
+        // SAFETY: the contract; this reference ends before the task does.
+        let is_cancelled = {
+            let thread = unsafe { &(*this).thread };
+            debug_assert!(!thread.ended);
+            !thread.begun && thread.wait.is_cancelled()
+        };
+        // SAFETY: the contract.
+        unsafe { ScriptTask::begin_if(this, is_cancelled) }
+    }
+
+    /// [`begin`](Self::begin), for one of which it is known whether it was cancelled before it began.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    unsafe fn begin_if(
+        this: *mut ScriptTask,
+        is_cancelled: bool,
+    ) -> Result<(NonNull<Machine>, *mut Thread), Step<()>> {
         // SAFETY: the contract; the core is alive while this task is in the table: until it has ended.
         let (core, thread) = unsafe { ((*this).core.as_ref(), &raw mut (*this).thread) };
         if core.is_ending() {
             // Cancelled, and so dropped when it parks.
             return Err(Step::Parked);
         }
-        // SAFETY: as above; this reference ends before the task does.
-        let (is_main, is_cancelled) = {
-            let thread = unsafe { &*thread };
-            debug_assert!(!thread.ended);
-            (thread.is_main(), !thread.begun && thread.wait.is_cancelled())
-        };
+        // SAFETY: as above.
+        let is_main = unsafe { (*thread).handle == 0 };
         if is_main && let Some(stop) = core.stopped() {
             // SAFETY: as above.
             return Err(unsafe { ScriptTask::end(this, Exit::Stopped(stop)) });
         }
         // SAFETY: by a task.
-        let machine = unsafe { core.machine() };
+        let machine = unsafe { core.machine_here() };
         if is_cancelled {
             let message = "the task was cancelled before it began";
             let exception = machine.new_exception(ExceptionClass::Cancelled, message);
@@ -209,11 +290,30 @@ impl ScriptTask {
     /// As for [`begin`](Self::begin); it has run, on behalf of this context.
     #[inline(always)]
     unsafe fn halted(this: *mut ScriptTask, halt: Halt, cx: &mut Context<'_>) -> Step<()> {
+        let deadline = match halt {
+            // SAFETY: the contract.
+            Halt::Parked => unsafe { (*this).thread.wait.deadline() },
+            _ => Instant::FAR_FUTURE,
+        };
+        // SAFETY: the contract.
+        unsafe { ScriptTask::halted_until(this, halt, deadline, cx) }
+    }
+
+    /// [`halted`](Self::halted), for one that waits until then, if it waits.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    unsafe fn halted_until(
+        this: *mut ScriptTask,
+        halt: Halt,
+        deadline: Instant,
+        cx: &mut Context<'_>,
+    ) -> Step<()> {
         match halt {
             Halt::Yielded | Halt::Paused => Step::Yielded,
             Halt::Parked => {
-                // SAFETY: the contract.
-                let deadline = unsafe { (*this).thread.wait.deadline() };
                 match deadline.is_far_future() || cx.poll_sleep(deadline).is_pending() {
                     true => Step::Parked,
                     false => Step::Yielded,
@@ -222,7 +322,7 @@ impl ScriptTask {
             Halt::Ended => Step::Done(()),
             // SAFETY: the contract; by a task.
             halt => unsafe {
-                let exit = (*this).core.as_ref().machine().exit(halt);
+                let exit = (*this).core.as_ref().machine_here().exit(halt);
                 ScriptTask::end(this, exit)
             },
         }
@@ -283,14 +383,18 @@ impl Drop for ScriptTask {
         }
         // SAFETY: alive while this task is in the table, and then kept.
         let core = unsafe { self.core.as_ref() };
+        // SAFETY: as above.
+        let turn = unsafe { core.crew().map(|crew| Turn::begin(self.core, crew)) };
+        let held = turn.as_ref().and_then(Turn::lock);
         core.note_stuck();
         // SAFETY: by a task that is dropped: none has the machine.
-        let machine = unsafe { core.machine() };
+        let machine = unsafe { core.machine_here() };
         if self.thread.is_main() {
             machine.interrupt.set_wakeup(None);
         }
         // Dropped when all else is done.
         let _kept = remove(machine, &mut self.thread);
+        drop(held);
         // Unwinds native functions that wait in the middle of it.
         self.thread.clear();
     }

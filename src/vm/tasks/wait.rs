@@ -379,8 +379,8 @@ impl Wait {
     ///
     /// # Safety
     ///
-    /// As for [`wake`](Self::wake); and no reference to the wait is used.
-    pub(super) unsafe fn cancel(this: *mut Wait) {
+    /// As for [`wake`](Self::wake); and no reference to the wait is used. With a crew, under its lock.
+    pub(super) unsafe fn cancel(this: *mut Wait, crewed: bool) {
         // SAFETY: the contract.
         unsafe {
             match (*this).node.state {
@@ -392,8 +392,10 @@ impl Wait {
                 State::Cancelled => {}
                 _ => {
                     (*this).node.cancelled = true;
-                    // It may not have begun yet: then it does not.
-                    Wait::hold(this);
+                    // It may not have begun yet: then it does not. With a crew, it begins with a look.
+                    if !crewed {
+                        Wait::hold(this);
+                    }
                 }
             }
         }
