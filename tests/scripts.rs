@@ -23,10 +23,16 @@ impl io::Write for Sink {
 
 /// What a program prints, and what it returns unless that is 0.
 fn output(name: &str, args: &[&str], stdin: &str) -> String {
+    output_on(1, name, args, stdin)
+}
+
+/// [`output`], with the tasks of the program on so many carriers.
+fn output_on(carriers: usize, name: &str, args: &[&str], stdin: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/scripts").join(name);
     let program = Compiler::new().compile_file(&path).unwrap();
     let sink = Sink::default();
     let mut vm = Vm::builder()
+        .carriers(carriers)
         .args(args.iter().copied())
         .stdin(io::Cursor::new(stdin.to_owned()))
         .stdout(sink.clone())
@@ -54,6 +60,15 @@ fn the_json_printer_indents_and_names_errors() {
 #[test]
 fn the_spreadsheet_finds_cycles() {
     insta::assert_snapshot!("sheet", output("sheet.n", &[], ""));
+}
+
+#[test]
+fn jobs_give_the_same_on_however_many_carriers() {
+    for carriers in [1, 2, 4] {
+        insta::allow_duplicates! {
+            insta::assert_snapshot!("parallel", output_on(carriers, "parallel.n", &[], ""));
+        }
+    }
 }
 
 #[test]
