@@ -19,7 +19,7 @@ const MOST_AT_ONCE: usize = 16;
 /// How long a carrier that is never idle leaves tasks without a stack to others which it has spawned, for
 /// each task that can run there. What begins here cannot go there any more, and a thread that computes
 /// keeps its carrier for long.
-const LEAVE: Duration = Duration::from_millis(10);
+const LEAVE: Duration = Duration::from_millis(100);
 
 /// How often a carrier looks whether anybody could wake it, when all rest.
 const JUDGE_PERIOD: Duration = Duration::from_millis(500);
